@@ -1,0 +1,84 @@
+"""From what a study file says to a study."""
+
+from pathlib import Path
+
+from headtune.config.schema import StudyFile
+from headtune.config.space import ParamChoiceSection, ParamRangeSection
+from headtune.study.spec import Resources, SearchOptions, StudySpec, VerifyOptions
+from headtune.timing.protocol import LatencyProtocol
+from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
+from headtune.trial.reference import TaskReference
+
+_SQLITE = "sqlite:///"
+
+
+def build_study(file: StudyFile, folder: Path) -> StudySpec:
+    """The study that *file* says.
+
+    Args:
+        file: a checked study file.
+        folder: where its relative paths start; the output goes to ``runs/<name>`` in it where the file names none, and
+            the storage to ``study.db`` in the output.
+    """
+    constraints, latency, resources = file.constraints, file.latency, file.resources
+    output = folder / (file.output or f"runs/{file.name}")
+    return StudySpec(
+        name=file.name,
+        task=TaskReference(target=file.task, base=folder, args=file.task_args),
+        space=file.space.build(constraints.head_dim.build() if constraints.head_dim else None),
+        weights=file.space.weights,
+        objectives=tuple(objective.build() for objective in file.objectives),
+        limits=constraints.build(),
+        params={name: _param(section) for name, section in file.space.params.items()},
+        latency=LatencyProtocol(
+            device=latency.device,
+            threads=_number(latency.threads),
+            dtype=latency.dtype,
+            batch_size=latency.batch_size,
+            seq_len=latency.seq_len,
+            mode=latency.mode,
+        ),
+        search=SearchOptions(
+            trials=file.search.trials,
+            timeout_s=file.search.timeout,
+            sampler=file.search.sampler,
+            epochs=file.search.epochs,
+            stop_early=file.search.stop_early,
+        ),
+        verify=VerifyOptions(top=file.verify.top, seeds=file.verify.seeds),
+        resources=Resources(
+            cpus=resources.cpus,
+            gpus=resources.gpus,
+            concurrent=_number(resources.concurrent),
+            cluster=resources.cluster,
+        ),
+        executor=resources.executor,
+        storage=_storage(file.storage, folder, output),
+        output=output,
+        seed=file.seed,
+    )
+
+
+def _number(setting: str | int) -> int | None:
+    """A number, or ``None`` for ``auto``."""
+    return setting if isinstance(setting, int) else None
+
+
+def _param(section: ParamRangeSection | ParamChoiceSection) -> Param:
+    default = section.default
+    if isinstance(section, ParamChoiceSection):
+        return ChoiceParam(choices=tuple(section.choices), default=default)
+    low, high, log = section.low, section.high, section.log
+    number = default if isinstance(default, int | float) else None
+    if section.is_real:
+        return FloatParam(low=float(low), high=float(high), log=log, default=None if number is None else float(number))
+    return IntParam(low=int(low), high=int(high), log=log, default=None if number is None else int(number))
+
+
+def _storage(url: str | None, folder: Path, output: Path) -> str:
+    """The URL with a relative SQLite file made absolute."""
+    if url is None:
+        return f"{_SQLITE}{output.resolve() / 'study.db'}"
+    if url.startswith(_SQLITE):
+        return f"{_SQLITE}{(folder / url.removeprefix(_SQLITE)).resolve()}"
+    return url

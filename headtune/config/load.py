@@ -1,0 +1,83 @@
+"""From a study file to what it says, or to every problem in it at once, each with its line."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from headtune.config.document import Document
+from headtune.config.overrides import Override, overridden
+from headtune.config.problems import explain
+from headtune.config.schema import StudyFile
+from headtune.errors import SpecError
+
+if TYPE_CHECKING:
+    from headtune.study.spec import StudySpec
+
+_MOST_BYTES = 1_000_000
+
+
+def load_study(path: Path, overrides: Sequence[str] = ()) -> "StudySpec":
+    """The study in the file *path*.
+
+    Args:
+        path: a study file; every path in it starts from its folder.
+        overrides: ``key=value`` texts that replace keys of the file.
+
+    Raises:
+        SpecError: lists every problem of the file and the overrides.
+    """
+    file = load_file(path, overrides)
+    from headtune.config.build import build_study  # loads torch, which a wrong file need not wait for
+
+    return build_study(file, path.resolve().parent)
+
+
+def load_file(path: Path, overrides: Sequence[str] = ()) -> StudyFile:
+    """What the file *path* says, checked against the schema; see :func:`load_study`."""
+    settings = [Override.parse(text) for text in overrides]
+    document = Document.parse(_read(path), str(path))
+    if not isinstance(document.value, dict):
+        raise SpecError(f"{path}:1: must hold keys such as `version: 1`; `headtune init` writes a study to start from")
+    content = overridden(document.value, settings)
+    try:
+        return StudyFile.model_validate(content, context=path.resolve().parent)
+    except ValidationError as error:
+        problems = [problem for each in error.errors() for problem in explain(each, StudyFile)]
+    raise SpecError(*_placed(problems, document, settings))
+
+
+def _placed(
+    problems: Iterable[tuple[tuple[str | int, ...], str]], document: Document, settings: Sequence[Override]
+) -> list[str]:
+    """The problems in the order of their lines, with their places; those of overrides last."""
+    lines: list[tuple[int, str]] = []
+    typed: list[str] = []
+    for keys, sentence in problems:
+        message = ": ".join(filter(None, (".".join(map(str, keys)), sentence)))
+        source = next((setting for setting in reversed(settings) if setting.covers(keys)), None)
+        if source is not None:
+            typed.append(f"{source.place}: {message}")
+        else:
+            line = document.line(keys)
+            lines.append((line, f"{document.name}:{line}: {message}"))
+    return [text for _, text in sorted(lines, key=lambda found: found[0])] + typed
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise SpecError(f"{path}: is a folder; name the study file in it, such as {path / 'study.yaml'}")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise SpecError(f"{path}: there is no such file; `headtune init` writes a study to start from") from None
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from None
+    if len(content) > _MOST_BYTES:
+        raise SpecError(f"{path}: has {len(content):,} bytes; a study has at most {_MOST_BYTES:,}")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SpecError(f"{path}:{line}: is not UTF-8 text; save the file as UTF-8") from None

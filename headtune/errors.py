@@ -1,0 +1,116 @@
+"""Every way headtune can fail, in one tree.
+
+HeadtuneError
+├── InputError              what came in is wrong                           exit 2
+│   ├── SpecError           a study file: every problem, each with its line
+│   ├── TaskError           a task that cannot be imported or breaks its contract
+│   ├── PlanError           head counts that are not legal for a site
+│   ├── SpaceError          a search space that is empty or contradicts itself
+│   ├── SurgeryError        a model that cannot be seen or changed as asked
+│   ├── StorageError        a storage or folder that cannot be opened or written
+│   ├── StudyBusyError      another driver holds the study
+│   ├── StudyChangedError   the study no longer means what its storage holds
+│   └── MissingExtraError   an optional package that is not installed
+├── Infeasible              nothing, or not this plan, meets the constraints exit 3
+└── FailedError             work that was legal went wrong                   exit 1
+    ├── MeasurementError    a latency or a memory that could not be measured
+    └── TrialError          a trial that crashed where no other could go on
+
+StopTrial                   a BaseException: ends one trial, passes `except Exception`
+└── Diverged                the same, because a reported value is not finite
+"""
+
+from typing import ClassVar
+
+
+class HeadtuneError(Exception):
+    """Base of every error that headtune raises on purpose.
+
+    Attributes:
+        problems: each problem as one sentence: where, what came, what to do instead.
+        exit_code: what the command line exits with when this error ends it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return "\n".join([f"{len(self.problems)} problems:", *(f"  - {problem}" for problem in self.problems)])
+
+
+class InputError(HeadtuneError):
+    """What the person gave is wrong."""
+
+    exit_code = 2
+
+
+class SpecError(InputError):
+    """A study file is wrong."""
+
+
+class TaskError(InputError):
+    """A task cannot be imported, or it breaks its contract."""
+
+
+class PlanError(InputError):
+    """Head counts are not legal for a site."""
+
+
+class SpaceError(InputError):
+    """A search space is empty or contradicts itself."""
+
+
+class SurgeryError(InputError):
+    """A model cannot be seen or changed as asked."""
+
+
+class StorageError(InputError):
+    """A storage or a folder cannot be opened, read or written."""
+
+
+class StudyBusyError(InputError):
+    """Another driver holds the study."""
+
+
+class StudyChangedError(InputError):
+    """The study no longer means what its storage holds."""
+
+
+class MissingExtraError(InputError):
+    """An optional package is not installed; the message says which ``pip install`` to run."""
+
+
+class Infeasible(HeadtuneError):
+    """Nothing, or not this plan, meets the constraints."""
+
+    exit_code = 3
+
+
+class FailedError(HeadtuneError):
+    """Work that was legal went wrong."""
+
+    exit_code = 1
+
+
+class MeasurementError(FailedError):
+    """A latency or a memory could not be measured."""
+
+
+class TrialError(FailedError):
+    """A trial crashed where no other could go on."""
+
+
+class StopTrial(BaseException):
+    """Ends one trial from inside ``run.report``.
+
+    A ``BaseException``, so that a training function's ``except Exception`` lets it pass.
+    """
+
+
+class Diverged(StopTrial):
+    """Ends a trial that reported a value that is not finite; the message says which value, and when."""

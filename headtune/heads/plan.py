@@ -1,0 +1,139 @@
+"""How many heads each site has: a frozen value that hashes, compares, sorts, prints and goes to JSON and back."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headtune.errors import PlanError
+from headtune.heads import legal
+from headtune.heads.choice import HeadChoice
+from headtune.heads.count import HeadCount
+from headtune.heads.selector import select, unmatched
+from headtune.heads.site import AttentionSite, Hold
+
+__all__ = ["HeadCount", "HeadPlan"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HeadPlan:
+    """Counts for every site of a model, in the model's order; complete by itself, whatever hold made it."""
+
+    counts: tuple[tuple[str, HeadCount], ...]
+
+    @classmethod
+    def of(cls, counts: Mapping[str, HeadCount]) -> "HeadPlan":
+        """The plan with the given counts, in the mapping's order."""
+        return cls(tuple((path, HeadCount(*count)) for path, count in counts.items()))
+
+    @classmethod
+    def present(cls, sites: Iterable[AttentionSite]) -> "HeadPlan":
+        """The counts that the sites have today."""
+        return cls.of({site.path: site.present for site in sites})
+
+    @classmethod
+    def parse(cls, text: str, sites: Sequence[AttentionSite], *, hold: Hold, maximum: int | None = None) -> "HeadPlan":
+        """The plan that *text* describes, the inverse of ``str``.
+
+        *text* holds ``selector=heads[/kv_heads][xhead_dim]``, separated by spaces. A selector is a path, a glob over
+        whole paths (``*`` crosses dots) or ``role=cross``; where several match, the last wins. Sites that none of them
+        names keep their present counts. Without kv_heads the present group size stays; head_dim follows from the hold.
+
+        Args:
+            text: for example ``encoder.*=4 decoder.*=8/2x32 role=cross=4``.
+            sites: the model's sites.
+            hold: which counts are legal.
+            maximum: under ``hold: head_dim``, how many heads a site may have when that is more than at present.
+
+        Raises:
+            PlanError: lists every selector that matches nothing and every count that is not legal.
+        """
+        choices, problems = _read(text, sites)
+        for site in sites:
+            if site.path in choices:
+                problems += legal.problems(choices[site.path], site, hold, maximum=maximum)
+        if problems:
+            raise PlanError(*problems)
+        written = {site.path: choices[site.path].at(site, hold) for site in sites if site.path in choices}
+        return cls.of({site.path: written.get(site.path, site.present) for site in sites})
+
+    def check(self, sites: Sequence[AttentionSite], *, hold: Hold, maximum: int | None = None) -> None:
+        """Make sure that the plan has exactly the given sites, each with counts that are legal under *hold*.
+
+        Raises:
+            PlanError: lists every site that is missing or unknown and every count that is not legal.
+        """
+        counts = dict(self.counts)
+        unknown = counts.keys() - {site.path for site in sites}
+        problems = [unmatched(path, sites) for path in self.paths if path in unknown]
+        problems += [f"{site.path}: the plan has no counts for this site" for site in sites if site.path not in counts]
+        for site in sites:
+            if site.path in counts:
+                problems += legal.problems(HeadChoice(*counts[site.path]), site, hold, maximum=maximum)
+        if problems:
+            raise PlanError(*problems)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The sites' paths, in order."""
+        return tuple(path for path, _ in self.counts)
+
+    def __getitem__(self, path: str) -> HeadCount:
+        return dict(self.counts)[path]
+
+    def __iter__(self) -> Iterator[tuple[str, HeadCount]]:
+        return iter(self.counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def label(self) -> str:
+        """The counts alone, short enough for a table: ``8-8-4``, with ``/kv`` where heads are grouped."""
+        return "-".join(str(count).partition("x")[0] for _, count in self.counts)
+
+    def __str__(self) -> str:
+        # Key/value heads are always written: left out they mean the present group size, which a plan does not know.
+        return " ".join(f"{path}={HeadChoice(*count)}" for path, count in self.counts)
+
+    def to_json(self) -> dict[str, list[int]]:
+        """A JSON-ready mapping of path to ``[num_heads, num_kv_heads, head_dim]``."""
+        return {path: list(count) for path, count in self.counts}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Sequence[int]]) -> "HeadPlan":
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            PlanError: lists every entry that is not three whole numbers of at least 1.
+        """
+        problems = [
+            f"{path}: {counts!r} is not [num_heads, num_kv_heads, head_dim] in whole numbers of at least 1"
+            for path, counts in data.items()
+            if not _is_count(counts)
+        ]
+        if problems:
+            raise PlanError(*problems)
+        return cls.of({path: HeadCount(*counts) for path, counts in data.items()})
+
+
+def _read(text: str, sites: Sequence[AttentionSite]) -> tuple[dict[str, HeadChoice], list[str]]:
+    """The last choice written for each path, and what could not be read."""
+    choices: dict[str, HeadChoice] = {}
+    problems: list[str] = []
+    for word in text.split():
+        selector, equals, count = word.rpartition("=")
+        if not equals:
+            problems.append(f"'{word}' has no '='; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
+            continue
+        matched = select(selector, sites)
+        if not matched:
+            problems.append(unmatched(selector, sites))
+        try:
+            choices |= dict.fromkeys((site.path for site in matched), HeadChoice.parse(count))
+        except PlanError as error:
+            problems += [f"'{word}': {problem}" for problem in error.problems]
+    return choices, problems
+
+
+def _is_count(counts: Sequence[int]) -> bool:
+    whole = isinstance(counts, list | tuple) and all(type(number) is int and number >= 1 for number in counts)
+    return whole and len(counts) == 3

@@ -1,0 +1,74 @@
+"""The picture of learning: the first quality objective at each report of each trial."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from headtune.report.figure_style import Picture, finished_picture, mark_of, new_figure
+from headtune.report.front_points import quality_objective
+from headtune.report.front_rows import FrontRow
+from headtune.report.wording import axis_label, count
+from headtune.study.record import StudyRecord
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+
+_QUIET_LINE = "#b7c2cd"
+
+
+def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
+    """Learning curves, those of the named plans in colour; ``None`` where no quality was ever reported."""
+    objective = quality_objective(record)
+    trials = [trial for trial in (*record.trials, *record.verify_trials) if _finite(trial)]
+    if objective is None or not trials:
+        return None
+    named = {row.plan: row for row in reversed(rows) if row.recommended or {"present", "rule"} & set(row.labels)}
+    figure, (axes,) = new_figure(4.4)
+    for trial in sorted(trials, key=lambda trial: trial.plan in named):
+        _draw(axes, trial, named.get(trial.plan))
+    axes.set_xlabel("report of the training function")
+    axes.set_ylabel(axis_label(objective))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _draw_legend(axes, trials, list(named.values()))
+    return finished_picture(
+        figure,
+        name="curves",
+        alt=f"Learning curves of {count(len(trials), 'training')}: {objective.metric} at each report.",
+        caption=_caption(trials, bool(named)),
+    )
+
+
+def _finite(trial: TrialRecord) -> bool:
+    return any(math.isfinite(value) for _, value in trial.curve)
+
+
+def _draw(axes: Axes, trial: TrialRecord, row: FrontRow | None) -> None:
+    steps, values = zip(*trial.curve, strict=True)
+    colour = _QUIET_LINE if row is None else mark_of(row).colour
+    shown = [value if math.isfinite(value) else math.nan for value in values]
+    alone = "." if len(shown) == 1 else ""
+    axes.plot(steps, shown, color=colour, linewidth=0.9 if row is None else 1.6, marker=alone, zorder=2 + (row is not None))
+    if trial.outcome is Outcome.STOPPED:
+        axes.plot(steps[-1:], shown[-1:], color=colour, marker="x", markersize=5, zorder=4)
+
+
+def _draw_legend(axes: Axes, trials: Sequence[TrialRecord], named: Sequence[FrontRow]) -> None:
+    drawn = {trial.plan for trial in trials}
+    marks = {mark_of(row).words: mark_of(row).colour for row in named if row.plan in drawn}
+    handles = [Line2D([], [], color=colour, linewidth=1.8, label=words) for words, colour in marks.items()]
+    handles.append(Line2D([], [], color=_QUIET_LINE, linewidth=1.2, label="other trials"))
+    if any(trial.outcome is Outcome.STOPPED for trial in trials):
+        handles.append(Line2D([], [], color=_QUIET_LINE, marker="x", linestyle="", label="stopped early here"))
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.legend(handles=handles, loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
+
+
+def _caption(trials: Sequence[TrialRecord], named: bool) -> str:
+    said = ["One line a training; equal plans have equal colours."] if named else ["One line a training."]
+    retrained = sum(trial.kind == "verify" for trial in trials)
+    if retrained:
+        said.append(f"{count(retrained, 'line is', 'lines are')} the finalists' retraining with new seeds.")
+    return " ".join(said)

@@ -1,0 +1,121 @@
+"""One look for every picture: colours that colour-blind readers can tell apart, quiet axes, no global state left behind."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from headtune.report.front_rows import FrontRow
+
+INK = "#1c2733"
+QUIET = "#5f6c7b"
+FAINT = "#c3ccd6"
+GRID = "#e8ecf0"
+PLAN = "#0072b2"
+RECOMMENDED = "#d55e00"
+PRESENT = "#1c2733"
+RULE = "#009e73"
+SHADE = "#0072b2"
+
+WIDTH_IN = 8.0
+DPI = 200
+
+_STYLE = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "text.color": INK,
+    # A task's metric may hold a dollar sign, which is no formula.
+    "text.parse_math": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": QUIET,
+    "axes.labelpad": 8.0,
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": QUIET,
+    "ytick.labelcolor": QUIET,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.labelcolor": INK,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "headtune",
+    "svg.fonttype": "path",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture as the page and the folder need it.
+
+    Attributes:
+        name: the file's name without its ending.
+        alt: what it shows, for those who cannot see it.
+        caption: how to read it, in plain sentences.
+    """
+
+    name: str
+    alt: str
+    caption: str
+    png: bytes
+    svg: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How a plan is drawn."""
+
+    colour: str
+    shape: str
+    words: str
+
+
+def mark_of(row: FrontRow) -> Mark:
+    """The colour, the shape and the words of a plan: the recommended one, the present counts, the rule of thumb, any other."""
+    if row.recommended:
+        return Mark(colour=RECOMMENDED, shape="o", words="recommended")
+    if "present" in row.labels:
+        return Mark(colour=PRESENT, shape="s", words="present counts")
+    if "rule" in row.labels:
+        return Mark(colour=RULE, shape="D", words="rule of thumb")
+    return Mark(colour=PLAN, shape="o", words="other plans shown")
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The look, for as long as a picture is drawn and saved."""
+    with style.context(["default", _STYLE]):
+        yield
+
+
+def new_figure(height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """An explicit figure of the page's width, and its axes in reading order."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def finished_picture(figure: Figure, *, name: str, alt: str, caption: str) -> Picture:
+    """The figure, drawn once for the folder and once for the page."""
+    png, svg = BytesIO(), BytesIO()
+    figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    return Picture(name=name, alt=alt, caption=caption, png=png.getvalue(), svg=svg.getvalue())

@@ -1,0 +1,204 @@
+"""The plans worth showing: the finalists as they were verified, then the rest of the front as the search saw it."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+
+from headtune.heads.plan import HeadPlan
+from headtune.heads.site import Hold
+from headtune.pareto.objective import MEASURED_METRICS
+from headtune.report.search_front import front_trials
+from headtune.report.wording import is_measured
+from headtune.study.record import Finalist, StudyRecord
+from headtune.timing.profile import LatencyProfile
+from headtune.trial.outcome import Outcome
+from headtune.trial.params import ParamValue
+from headtune.trial.record import TrialRecord
+from headtune.trial.setup import Weights
+
+_MARKED = frozenset({"present", "rule"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value and how far it moves from seed to seed.
+
+    Attributes:
+        values: one per seed.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation over seeds; ``None`` with one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontRow:
+    """One plan as the terminal and the page show it.
+
+    Attributes:
+        letter: what the plan is called in every table and picture.
+        labels: baselines that are this plan (``present``, ``rule``, …).
+        trial: number of the search's trial; ``None`` where only the verification trained this plan with these params.
+        on_front: whether no other plan on offer is at least as good in every objective and better in one, as searched.
+        verified: whether it was timed again and retrained with seeds that did not choose it.
+        tied_with_best: whether its quality is not significantly worse than the best's; ``None`` unless verified.
+        quality: the task's metrics by name.
+        test: the task's test metrics by name; empty unless verified.
+        measured: ``latency_ms``, ``parameters``, ``peak_memory_mb``, as far as they are known.
+    """
+
+    letter: str
+    plan: HeadPlan
+    params: Mapping[str, ParamValue]
+    labels: tuple[str, ...]
+    trial: int | None
+    recommended: bool
+    on_front: bool
+    feasible: bool
+    verified: bool
+    tied_with_best: bool | None
+    quality: Mapping[str, Estimate]
+    test: Mapping[str, Estimate]
+    measured: Mapping[str, float]
+    latency: LatencyProfile | None
+    hold: Hold
+    weights: Weights
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds stand behind the quality."""
+        return max((estimate.seeds for estimate in self.quality.values()), default=0)
+
+    def value(self, metric: str) -> float | None:
+        """The mean or measured value of a metric; ``None`` where it is not known."""
+        if metric in self.quality:
+            return self.quality[metric].mean
+        return self.measured.get(metric)
+
+    def deviation(self, metric: str) -> float | None:
+        """The standard deviation over seeds; ``None`` for a measured metric and with one seed."""
+        return self.quality[metric].deviation if metric in self.quality else None
+
+    @property
+    def latency_interval_ms(self) -> tuple[float, float] | None:
+        """95 % interval of ``latency_ms``: that of the ratio to the present plan, on the frozen reference's scale."""
+        value = self.measured.get("latency_ms")
+        if self.latency is None or value is None or self.latency.ratio == 0:
+            return None
+        scale = value / self.latency.ratio
+        return self.latency.ratio_interval[0] * scale, self.latency.ratio_interval[1] * scale
+
+
+def front_table(record: StudyRecord) -> tuple[FrontRow, ...]:
+    """The plans worth showing, the fastest first: finalists, then the front's other plans.
+
+    A study that has not been verified shows its front, and the present counts and the rule of thumb as soon as they
+    have been trained.
+    """
+    finalists = [_finalist_row(record, index, finalist) for index, finalist in enumerate(record.finalists)]
+    verified = set(map(_identity, finalists))
+    others = [row for row in _searched_rows(record) if _identity(row) not in verified]
+    rows = (*_sorted(record, finalists), *_sorted(record, others))
+    return tuple(replace(row, letter=_letter(index)) for index, row in enumerate(rows))
+
+
+def row_labelled(rows: Iterable[FrontRow], label: str) -> FrontRow | None:
+    """The row of a baseline, verified before searched; ``None`` where it is not shown."""
+    return next((row for row in rows if label in row.labels), None)
+
+
+def baseline_labels(record: StudyRecord, plan: HeadPlan) -> tuple[str, ...]:
+    """The names of the baselines that are this plan."""
+    return tuple(name for name, baseline in record.baselines.items() if baseline == plan)
+
+
+
+def _finalist_row(record: StudyRecord, index: int, finalist: Finalist) -> FrontRow:
+    same = [trial for trial in record.trials if _identity(trial) == _identity(finalist)]
+    front = {trial.number for trial in front_trials(record)}
+    trial = next((trial for trial in same if trial.number in front), same[0] if same else None)
+    return FrontRow(
+        letter="",
+        plan=finalist.plan,
+        params=finalist.params,
+        labels=finalist.labels,
+        trial=None if trial is None else trial.number,
+        recommended=record.verdict is not None and record.verdict.recommended == index,
+        on_front=trial is not None and trial.number in front,
+        feasible=finalist.feasible,
+        verified=True,
+        tied_with_best=finalist.tied_with_best,
+        quality={name: Estimate(values=values) for name, values in finalist.quality.items() if values},
+        test={name: Estimate(values=values) for name, values in finalist.test.items() if values},
+        measured=finalist.measured,
+        latency=finalist.latency,
+        hold=record.hold,
+        weights=record.weights,
+    )
+
+
+def _searched_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> FrontRow:
+    return FrontRow(
+        letter="",
+        plan=trial.plan,
+        params=trial.params,
+        labels=baseline_labels(record, trial.plan) if trial.kind == "baseline" else (),
+        trial=trial.number,
+        recommended=False,
+        on_front=on_front,
+        feasible=trial.feasible,
+        verified=False,
+        tied_with_best=None,
+        quality={name: Estimate(values=(value,)) for name, value in trial.metrics.items() if not is_measured(name)},
+        test={},
+        measured={name: value for name, value in trial.metrics.items() if is_measured(name)},
+        latency=trial.latency,
+        hold=record.hold,
+        weights=record.weights,
+    )
+
+
+def _searched_rows(record: StudyRecord) -> list[FrontRow]:
+    front = front_trials(record)
+    numbers = {trial.number for trial in front}
+    finished = [trial for trial in record.trials if trial.kind == "baseline" and trial.outcome is Outcome.OK]
+    marked = [trial for trial in finished if _MARKED.intersection(baseline_labels(record, trial.plan))]
+    first = {_identity(trial): trial for trial in reversed((*front, *marked))}
+    return [_searched_row(record, trial, trial.number in numbers) for trial in first.values()]
+
+
+def _identity(judged: TrialRecord | Finalist | FrontRow) -> tuple[HeadPlan, tuple[tuple[str, ParamValue], ...]]:
+    return judged.plan, tuple(sorted(judged.params.items()))
+
+
+def _sorted(record: StudyRecord, rows: Iterable[FrontRow]) -> list[FrontRow]:
+    """The cheapest first, by the first metric that headtune measures."""
+    asked = [objective.metric for objective in record.objectives if objective.measured]
+    metrics = (*asked, *MEASURED_METRICS)
+    return sorted(rows, key=lambda row: (*(_known(row.value(metric)) for metric in metrics), row.plan))
+
+
+def _known(value: float | None) -> float:
+    return math.inf if value is None or math.isnan(value) else value
+
+
+def _letter(index: int) -> str:
+    """A, B, …, Z, AA, AB, …"""
+    rest, place = divmod(index, len(ascii_uppercase))
+    return (_letter(rest - 1) if rest else "") + ascii_uppercase[place]

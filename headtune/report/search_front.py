@@ -1,0 +1,73 @@
+"""The front as the search saw it, one seed a plan, and how it grew."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from headtune.pareto import hypervolume, non_dominated
+from headtune.study.record import StudyRecord
+from headtune.trial.record import TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The hypervolume after a trial was trained.
+
+    Attributes:
+        trained: how many trials were trained so far, this one included.
+        number: the trial's number in the study.
+    """
+
+    trained: int
+    number: int
+    hypervolume: float
+
+
+def objective_values(record: StudyRecord, trial: TrialRecord) -> tuple[float, ...] | None:
+    """The trial's values in the objectives' order; ``None`` where one is missing or not finite."""
+    values = tuple(trial.metrics.get(objective.metric, math.nan) for objective in record.objectives)
+    return values if all(map(math.isfinite, values)) else None
+
+
+def trials_on_offer(record: StudyRecord) -> tuple[TrialRecord, ...]:
+    """The trials that may enter the front: trained to the end, feasible, every objective known."""
+    return tuple(trial for trial in record.trials if trial.on_offer and objective_values(record, trial) is not None)
+
+
+def front_trials(record: StudyRecord) -> tuple[TrialRecord, ...]:
+    """The trials on offer that no other trial on offer dominates, in the order of their numbers."""
+    offered = trials_on_offer(record)
+    return tuple(offered[index] for index in non_dominated(_values(record, offered), record.objectives))
+
+
+def front_hypervolume(record: StudyRecord) -> float | None:
+    """The hypervolume between the front and the reference point; ``None`` while there is no reference point."""
+    if record.reference_point is None:
+        return None
+    return _hypervolume(record, trials_on_offer(record))
+
+
+def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
+    """The hypervolume after each trained trial, in the order in which they ended; empty without a reference point."""
+    if record.reference_point is None:
+        return ()
+    trained = [trial for trial in record.trials if trial.outcome is not None and trial.outcome.trained]
+    if all(trial.ended is not None for trial in trained):
+        trained.sort(key=attrgetter("ended"))
+    offered = set(map(attrgetter("number"), trials_on_offer(record)))
+    growth, front, volume = [], list[TrialRecord](), 0.0
+    for position, trial in enumerate(trained, start=1):
+        if trial.number in offered:
+            front = [*front, trial]
+            volume = _hypervolume(record, front)
+        growth.append(Growth(trained=position, number=trial.number, hypervolume=volume))
+    return tuple(growth)
+
+
+def _hypervolume(record: StudyRecord, offered: Sequence[TrialRecord]) -> float:
+    return hypervolume(_values(record, offered), record.objectives, record.reference_point or ())
+
+
+def _values(record: StudyRecord, offered: Sequence[TrialRecord]) -> list[tuple[float, ...]]:
+    return [values for trial in offered if (values := objective_values(record, trial)) is not None]

@@ -1,0 +1,89 @@
+"""The picture of counts: sites against plans, the darker the more heads."""
+
+from collections.abc import Sequence
+from math import ceil
+
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
+from headtune.heads.plan import HeadCount
+from headtune.heads.site import AttentionSite
+from headtune.report.figure_style import INK, Picture, finished_picture, mark_of, new_figure
+from headtune.report.front_rows import FrontRow
+from headtune.report.wording import count
+from headtune.study.record import StudyRecord
+
+MOST_PLANS = 12
+"""Plans drawn at most, so that the counts stay readable."""
+
+_ONE_PANEL_UP_TO = 36
+_MOST_PANELS = 3
+_FEWEST_COLUMNS = 8
+_HEADS = LinearSegmentedColormap.from_list("heads", ["#eef4f9", "#9cc7e4", "#2f86bd", "#003a5c"])
+
+
+def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
+    """The number of heads of every site in the first plans shown; ``None`` where no plan is shown."""
+    if not rows:
+        return None
+    plans = rows[:MOST_PLANS]
+    panels = 1 if len(record.sites) <= _ONE_PANEL_UP_TO else min(_MOST_PANELS, ceil(len(record.sites) / 48))
+    height = ceil(len(record.sites) / panels)
+    parts = [record.sites[start : start + height] for start in range(0, len(record.sites), height)]
+    figure, grids = new_figure(0.7 + height * (0.3 if height <= 12 else 0.19), columns=panels)
+    heads = [row.plan[site.path].num_heads for row in plans for site in record.sites]
+    norm = LogNorm(min(heads), max(*heads, 2 * min(heads)))
+    for axes, sites in zip(grids, parts, strict=True):
+        _draw(axes, sites, plans, norm, longest=36 if panels == 1 else 44 // panels, columns=_FEWEST_COLUMNS // panels)
+        axes.set_ylim(height, 0)
+    words = [f"{row.letter} has {row.plan.label}" for row in plans]
+    return finished_picture(
+        figure,
+        name="sites",
+        alt=f"Heads of {count(len(record.sites), 'site')} in {count(len(plans), 'plan')}: {'; '.join(words)}.",
+        caption=_caption(record, plans, len(rows) - len(plans)),
+    )
+
+
+def _draw(
+    axes: Axes, sites: Sequence[AttentionSite], plans: Sequence[FrontRow], norm: LogNorm, *, longest: int, columns: int
+) -> None:
+    heads = [[row.plan[site.path].num_heads for row in plans] for site in sites]
+    axes.pcolormesh(heads, cmap=_HEADS, norm=norm, edgecolors="white", linewidth=2)
+    small = 8.5 if len(sites) <= _ONE_PANEL_UP_TO else 6.5
+    for down, site in enumerate(sites):
+        for across, row in enumerate(plans):
+            shade = float(norm(row.plan[site.path].num_heads))
+            colour = "white" if shade > 0.5 else INK
+            text = _cell(row.plan[site.path], site)
+            axes.text(across + 0.5, down + 0.52, text, ha="center", va="center", fontsize=small, color=colour)
+    axes.set_xlim(0, max(columns, len(plans)))
+    axes.set_xticks([across + 0.5 for across in range(len(plans))], [row.letter for row in plans])
+    axes.set_yticks([down + 0.5 for down in range(len(sites))], [_elided(site.path, longest) for site in sites])
+    axes.tick_params(length=0, labelsize=small, top=False, labeltop=True, labelbottom=False)
+    for label, row in zip(axes.get_xticklabels(), plans, strict=True):
+        label.set(color=mark_of(row).colour, fontweight="bold", fontsize=9)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _cell(here: HeadCount, site: AttentionSite) -> str:
+    """The heads, with ``/kv`` where they are grouped and ``x`` head_dim where it is neither the site's nor implied."""
+    implied = site.width // here.num_heads
+    return str(here) if here.head_dim not in (site.head_dim, implied) else str(here).partition("x")[0]
+
+
+def _elided(path: str, longest: int) -> str:
+    if len(path) <= longest:
+        return path
+    tail = longest * 2 // 3
+    return f"{path[: longest - tail - 1]}…{path[-tail:]}"
+
+
+def _caption(record: StudyRecord, plans: Sequence[FrontRow], left_out: int) -> str:
+    said = [f"Heads of each site, hold: {record.hold}; the darker the more."]
+    if any(count.num_heads != count.num_kv_heads for row in plans for _, count in row.plan):
+        said.append("8/2 means 8 query heads that share 2 key/value heads.")
+    if left_out:
+        said.append(f"{count(left_out, 'further plan')} of the front {'is' if left_out == 1 else 'are'} left out here.")
+    return " ".join(said)

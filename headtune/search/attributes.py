@@ -1,0 +1,112 @@
+"""A trial as Optuna keeps it, from and to a :class:`TrialRecord`.
+
+States are honest: trained to the end is COMPLETE, stopped and infeasible are PRUNED, everything that went wrong is FAIL.
+What a person wants to read beside them stands in the trial's user attributes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from optuna.trial import FrozenTrial, TrialState
+
+from headtune.heads.plan import HeadPlan
+from headtune.search.draft import Draft
+from headtune.timing.profile import LatencyProfile
+from headtune.trial.messages import Measurement
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+
+Superseded = Literal["stale", "lost"]
+"""An attempt that does not count: its driver ended, or its worker did; the same training is started again."""
+
+_SUPERSEDED = ("stale", "lost")
+
+_STATES = {Outcome.OK: TrialState.COMPLETE, Outcome.STOPPED: TrialState.PRUNED, Outcome.INFEASIBLE: TrialState.PRUNED}
+
+CONSTRAINTS = "constraints"
+"""The one key that both Optuna and its dashboard read; a list, so that the order is fixed."""
+
+
+def state_of(outcome: Outcome) -> TrialState:
+    """The Optuna state of a trial that ended so."""
+    return _STATES.get(outcome, TrialState.FAIL)
+
+
+def born(record: TrialRecord) -> dict[str, Any]:
+    """What is known of a trial when it starts."""
+    draft = Draft.of(record)
+    return {
+        "kind": record.kind,
+        "label": record.label,
+        "heads": record.plan.label,
+        "plan": record.plan.to_json(),
+        "params": dict(record.params),
+        "repeat": record.repeat,
+        "seed": record.seed,
+        "key": draft.key,
+        "seconds": dict(record.seconds),
+    }
+
+
+def known(measurement: Measurement) -> dict[str, Any]:
+    """What is known of a trial before it trains."""
+    found = {"metrics": dict(measurement.metrics)}
+    if measurement.violations:
+        found["violations"] = dict(measurement.violations)
+    return found if measurement.latency is None else found | {"latency": measurement.latency.to_json()}
+
+
+def ended(record: TrialRecord, outcome: Outcome) -> dict[str, Any]:
+    """What is known of a trial when it has ended; the outcome last, since it makes the rest final."""
+    found: dict[str, Any] = {"metrics": dict(record.metrics), "seconds": dict(record.seconds)}
+    if record.test_metrics:
+        found["test_metrics"] = dict(record.test_metrics)
+    return found | {"reason": record.message, "outcome": outcome.value}
+
+
+def constraint_vector(violations: Mapping[str, float], limits: Sequence[str]) -> list[float]:
+    """The violations in the order of *limits*; 0, just met, where one is not known."""
+    return [float(violations.get(name, 0.0)) for name in limits]
+
+
+def ours(trial: FrozenTrial) -> bool:
+    """Whether this project made the trial."""
+    return "kind" in trial.user_attrs
+
+
+def superseded(trial: FrozenTrial) -> bool:
+    """Whether the trial is an attempt that does not count."""
+    return trial.user_attrs.get("outcome") in _SUPERSEDED
+
+
+def record_of(trial: FrozenTrial) -> TrialRecord:
+    """The record of a trial that counts."""
+    kept = trial.user_attrs
+    latency = kept.get("latency")
+    return TrialRecord(
+        number=trial.number,
+        kind=kept["kind"],
+        label=kept["label"],
+        plan=HeadPlan.from_json(kept["plan"]),
+        params=kept["params"],
+        repeat=kept["repeat"],
+        seed=kept["seed"],
+        outcome=_outcome(trial),
+        message=kept.get("reason", ""),
+        metrics=kept.get("metrics", {}),
+        test_metrics=kept.get("test_metrics", {}),
+        violations=kept.get("violations", {}),
+        curve=tuple(sorted(trial.intermediate_values.items())),
+        latency=None if latency is None else LatencyProfile.from_json(latency),
+        seconds=kept["seconds"],
+        started=trial.datetime_start,
+        ended=trial.datetime_complete,
+    )
+
+
+def _outcome(trial: FrozenTrial) -> Outcome | None:
+    """The outcome that was written; for a trial that someone else ended, what its state says."""
+    if not trial.state.is_finished():
+        return None
+    by_state = {TrialState.COMPLETE: Outcome.OK, TrialState.PRUNED: Outcome.STOPPED}
+    return Outcome(trial.user_attrs.get("outcome", by_state.get(trial.state, Outcome.CRASHED)))

@@ -1,0 +1,67 @@
+"""A training that the study wants, before it has a number."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+
+from collections.abc import Mapping
+
+from headtune.heads.plan import HeadPlan
+from headtune.trial.messages import Kind, TrialRequest
+from headtune.trial.params import ParamValue
+from headtune.trial.record import TrialRecord
+
+from headtune.search.seeds import trial_seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What to train, whether for the first time or again.
+
+    Attributes:
+        curve: what an earlier attempt reported, for an attempt that goes on from its checkpoint.
+    """
+
+    kind: Kind
+    label: str = ""
+    plan: HeadPlan
+    params: Mapping[str, ParamValue] = field(default_factory=dict)
+    repeat: int = 0
+    curve: tuple[tuple[int, float], ...] = ()
+
+    @classmethod
+    def of(cls, record: TrialRecord) -> "Draft":
+        """The draft that *record* was made of."""
+        return cls(
+            kind=record.kind,
+            label=record.label,
+            plan=record.plan,
+            params=record.params,
+            repeat=record.repeat,
+            curve=record.curve,
+        )
+
+    @property
+    def key(self) -> str:
+        """Hash of plan, params and repeat: equal for trainings that would be the same."""
+        return trial_key(self.plan, self.params, self.repeat)
+
+    def request(self, number: int, *, study_seed: int, epochs: int) -> TrialRequest:
+        """What the worker is sent."""
+        return TrialRequest(
+            number=number,
+            kind=self.kind,
+            label=self.label,
+            plan=self.plan,
+            params=self.params,
+            repeat=self.repeat,
+            seed=trial_seed(study_seed, self.repeat),
+            epochs=epochs,
+            key=self.key,
+        )
+
+
+def trial_key(plan: HeadPlan, params: Mapping[str, ParamValue], repeat: int = 0) -> str:
+    """Hash of plan, params and repeat, in 16 hexadecimal digits."""
+    text = json.dumps([plan.to_json(), sorted(params.items()), repeat])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,40 @@
+"""What of a study may not change between two starts."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headtune.errors import StudyChangedError
+
+_REMEDY = "more trials or other resources are fine; for anything else change it back, or choose another name or output"
+
+
+def check_unchanged(study: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Make sure that a study still means what its storage holds.
+
+    Raises:
+        StudyChangedError: lists every key that changed, with its old and its new value.
+    """
+    old, new = _flat(json.loads(json.dumps(before))), _flat(json.loads(json.dumps(now)))
+    changed = [key for key in {**old, **new} if old.get(key, _MISSING) != new.get(key, _MISSING)]
+    if changed:
+        problems = [
+            f"{key}: was {old.get(key, _MISSING)} when study {study!r} began, is now {new.get(key, _MISSING)}"
+            for key in changed
+        ]
+        problems[-1] += f"; {_REMEDY}"
+        raise StudyChangedError(*problems)
+
+
+_MISSING = "not there"
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested mappings as one, with dotted keys and values in JSON."""
+    found: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            found |= _flat(item, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = json.dumps(item, ensure_ascii=False)
+    return found

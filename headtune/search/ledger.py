@@ -1,0 +1,234 @@
+"""A study's one durable truth: everything it knows, in an Optuna storage, written by one driver."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from optuna.storages import BaseStorage
+
+from headtune.errors import StorageError
+from headtune.pareto.objective import Objective
+from headtune.search.book import TrialBook, told
+from headtune.search.facts import Facts
+from headtune.search.fingerprint import check_unchanged
+from headtune.search.lease import Lease, take_lock
+from headtune.search.lock import FileLock, lock_path
+from headtune.search.storage import open_storage, shown
+from headtune.search.studies import VERIFY_SUFFIX, find_study, open_study, study_names
+from headtune.trial.record import TrialRecord
+
+VERSION = 1
+"""Of the layout in which trials and facts are kept."""
+
+_STALE = "its driver ended while it ran; the same training is started again"
+
+
+class LedgerView:
+    """A study as anyone may read it, while it runs or after."""
+
+    def __init__(self, storage: BaseStorage, name: str, study_id: int) -> None:
+        self.name = name
+        self._storage = storage
+        self._study_id = study_id
+        self._facts = Facts(storage, study_id)
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What is optimised."""
+        return tuple(Objective(**goal) for goal in self.recall("objectives"))
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the study's last driver said of it."""
+        found: Mapping[str, Any] = self.recall("manifest")
+        return found
+
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Baselines and search, in the order of their numbers."""
+        return TrialBook(self._storage, self._study_id, self.objectives).records()
+
+    def verify_trials(self) -> tuple[TrialRecord, ...]:
+        """The retrainings of finalists, in the order of their numbers."""
+        with told():
+            study_id = find_study(self._storage, self.name + VERIFY_SUFFIX)
+        return () if study_id is None else TrialBook(self._storage, study_id, ()).records()
+
+    def recall(self, key: str) -> Any:  # noqa: ANN401
+        """The value under *key*; ``None`` where nothing was remembered."""
+        with told():
+            return self._facts.recall(key)
+
+
+class Ledger:
+    """A study as its one driver has it: open it with :meth:`open`, close it when done.
+
+    Example:
+        >>> with Ledger.open("sqlite:///vit.db", "vit", objectives=goals, fingerprint={}, manifest={}) as ledger:
+        ...     ledger.remember("elapsed_s", 3.5)
+    """
+
+    def __init__(self, view: LedgerView, storage: BaseStorage, study_id: int, lease: Lease) -> None:
+        self._view = view
+        self._storage = storage
+        self._study_id = study_id
+        self._facts = Facts(storage, study_id)
+        self._lease = lease
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        name: str,
+        *,
+        objectives: Sequence[Objective],
+        fingerprint: Mapping[str, Any],
+        manifest: Mapping[str, Any],
+    ) -> "Ledger":
+        """Begin the study called *name*, or continue it. Trials that its last driver left running are set to be started again.
+
+        Args:
+            url: an Optuna storage URL.
+            name: the study's name.
+            objectives: what is optimised.
+            fingerprint: JSON values that may not change between two starts.
+            manifest: JSON values that say what the study is, for whoever reads it.
+
+        Raises:
+            StorageError: the storage cannot be opened or made, or holds another study of that name.
+            MissingExtraError: the database's driver package is not installed.
+            StudyBusyError: another driver holds the study.
+            StudyChangedError: the fingerprint is another one than the study began with.
+        """
+        goals = [{"metric": goal.metric, "direction": goal.direction} for goal in objectives]
+        with ExitStack() as undo, told():
+            storage = open_storage(url, create=True)
+            lock = FileLock(lock_path(url, name))
+            take_lock(lock, name)
+            undo.callback(lock.release)
+            study_id = _begin(storage, name, objectives, {"objectives": goals, **fingerprint}, shown(url))
+            facts = Facts(storage, study_id)
+            lease = Lease.take(lock, facts, name)
+            undo.callback(lease.release)
+            facts.remember("objectives", goals)
+            facts.remember("manifest", dict(manifest))
+            ledger = cls(LedgerView(storage, name, study_id), storage, study_id, lease)
+            ledger._release_trials()
+            undo.pop_all()
+        return ledger
+
+    @classmethod
+    def read(cls, url: str, name: str) -> LedgerView:
+        """The study called *name*, to read only, also while a driver runs it.
+
+        Raises:
+            StorageError: there is no such storage, or no such study in it.
+        """
+        with told():
+            storage = open_storage(url, create=False)
+            study_id = find_study(storage, name)
+            if study_id is None or Facts(storage, study_id).recall("fingerprint") is None:
+                names = ", ".join(study_names(storage)) or "no study"
+                raise StorageError(f"storage: {shown(url)} has no study {name!r}; it has {names}")
+        return LedgerView(storage, name, study_id)
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self._view.name
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What is optimised."""
+        return self._view.objectives
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What this driver said of the study."""
+        return self._view.manifest
+
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Baselines and search, in the order of their numbers."""
+        return self._view.trials()
+
+    def verify_trials(self) -> tuple[TrialRecord, ...]:
+        """The retrainings of finalists, in the order of their numbers."""
+        return self._view.verify_trials()
+
+    def recall(self, key: str) -> Any:  # noqa: ANN401
+        """The value under *key*; ``None`` where nothing was remembered."""
+        return self._view.recall(key)
+
+    def remember(self, key: str, value: object) -> None:
+        """Keep a JSON value under *key*, in place of what was there."""
+        with told():
+            self._facts.remember(key, value)
+
+    def book(self, limits: Sequence[str] = ()) -> TrialBook:
+        """The search's trials, to write; *limits* are the constraints' names in their fixed order."""
+        return TrialBook(self._storage, self._study_id, self.objectives, limits)
+
+    def verify_book(self) -> TrialBook:
+        """The finalists' retrainings, to write. They are a study of their own, so that the main one stays what it was.
+
+        They are not measured, so that only the task's own metrics are objectives there.
+        """
+        goals = [goal for goal in self.objectives if not goal.measured] or self.objectives
+        with told():
+            study_id = open_study(self._storage, self.name + VERIFY_SUFFIX, goals)
+        return TrialBook(self._storage, study_id, goals)
+
+    def beat(self) -> None:
+        """Keep the lease; costs nothing when done often.
+
+        Raises:
+            StudyBusyError: another driver took the study over, since this one was silent for too long.
+        """
+        with told():
+            self._lease.beat()
+
+    def close(self) -> None:
+        """Set trials that still run to be started again by the next driver, and give the study back."""
+        try:
+            self._release_trials()
+        finally:
+            with told():
+                self._lease.release()
+
+    def _release_trials(self) -> None:
+        self.book().release(_STALE)
+        with told():
+            study_id = find_study(self._storage, self.name + VERIFY_SUFFIX)
+        if study_id is not None:
+            TrialBook(self._storage, study_id, ()).release(_STALE)
+
+
+def _begin(
+    storage: BaseStorage, name: str, objectives: Sequence[Objective], fingerprint: Mapping[str, Any], where: str
+) -> int:
+    """The study's id; made if it is not there, refused where it means something else."""
+    found = find_study(storage, name)
+    if found is None:
+        found = open_study(storage, name, objectives)
+    facts = Facts(storage, found)
+    before = facts.recall("fingerprint")
+    if before is None:
+        if storage.get_n_trials(found) > 0:
+            raise StorageError(f"storage: the study {name!r} in {where} was not made by headtune; choose another name")
+        facts.remember("fingerprint", dict(fingerprint))
+        facts.remember("version", VERSION)
+    else:
+        check_unchanged(name, before, fingerprint)
+        version = facts.recall("version")
+        if version != VERSION:
+            raise StorageError(
+                f"storage: the study {name!r} in {where} has layout {version}, this headtune knows {VERSION}; "
+                "install the version that made it, or choose another name"
+            )
+    return found

@@ -1,0 +1,44 @@
+"""Optuna without its side effects: no log lines, no warnings, one thread, and everyone's random generators untouched."""
+
+import logging
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+_LOGGER = logging.getLogger("optuna")
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """While inside, Optuna logs errors only and warns of nothing."""
+    before = _LOGGER.level
+    _LOGGER.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        _LOGGER.setLevel(before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """While inside, torch computes on one thread; afterwards threads and global random generators are as they were.
+
+    A Gaussian process on as many threads as there are cores would slow the trials down and would not repeat itself.
+    """
+    threads = torch.get_num_threads()
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    torch.set_num_threads(1)
+    try:
+        with silent():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+        torch.set_num_threads(threads)

@@ -1,0 +1,96 @@
+"""Before anything is paid: does the task import, does the model run, does it take a plan?"""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headtune.errors import HeadtuneError, SpaceError, TaskError
+from headtune.heads import AttentionSite, Baselines, SearchSpace, baselines
+from headtune.study.spec import StudySpec
+from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilities
+from headtune.timing import count_parameters
+from headtune.trial.build import build_model, probe_inputs
+from headtune.trial.contract import Observer, Silent
+from headtune.trial.params import ParamValue
+from headtune.trial.task import Task
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A study that can run.
+
+    Attributes:
+        sites: the attention sites as the model really computes them.
+        space: the legal plans.
+        baselines: the named plans that every search is compared with.
+        possibilities: per site, what can be done to it.
+        locked: what the task's missing functions lock, as sentences.
+        parameters: weights of the model as it is.
+    """
+
+    sites: tuple[AttentionSite, ...]
+    space: SearchSpace
+    baselines: Baselines
+    possibilities: tuple[SitePossibility, ...]
+    locked: tuple[str, ...]
+    parameters: int
+
+
+def baseline_params(spec: StudySpec) -> dict[str, ParamValue]:
+    """What baselines train with: each param's default, else its middle."""
+    return {name: param.baseline for name, param in spec.params.items()}
+
+
+def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
+    """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
+
+    Raises:
+        TaskError: the task does not import, or ``model`` or ``inputs`` fail.
+        SurgeryError: no attention is found, or the model does not take a plan.
+        SpaceError: no plan is legal, or the present counts are the only one.
+    """
+    (observer or Silent()).phase("check", spec.task.name)
+    task = spec.task.load()
+    model = _calling("model", lambda: build_model(task, baseline_params(spec), spec.seed))
+    inputs = _calling("inputs", lambda: probe_inputs(task, spec.latency.seq_len))
+    sites = find_sites(model, inputs)
+    space = SearchSpace.of(sites, spec.space)
+    named = baselines(sites, spec.space)
+    other = next((plan for _, plan in named if plan in space and plan != named["present"]), None)
+    if other is None:
+        raise SpaceError(
+            f"the space holds no other plan than the present counts {named['present'].label}: allow more in space.heads"
+        )
+    apply_plan(model, other, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
+    return Checked(
+        sites=sites,
+        space=space,
+        baselines=named,
+        possibilities=possibilities(model, inputs),
+        locked=_locked(task),
+        parameters=count_parameters(model),
+    )
+
+
+def _locked(task: Task) -> tuple[str, ...]:
+    missing = {
+        task.evaluate: "evaluate: the last report of train counts as the quality",
+        task.test: "test: finalists get no test score, only fresh seeds on the validation data",
+    }
+    return tuple(f"no {sentence}" for function, sentence in missing.items() if function is None)
+
+
+def _calling(name: str, work: Callable[[], T]) -> T:
+    """Run a function of the person's; what it raises becomes a sentence with its place."""
+    try:
+        return work()
+    except HeadtuneError:
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TaskError(
+            f"task.{name} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno}, in {place.name})"
+        ) from error

@@ -1,0 +1,53 @@
+"""Which plans are judged again."""
+
+from collections.abc import Sequence
+
+from headtune.pareto import Objective, ParetoFront, hypervolume
+from headtune.trial.record import TrialRecord
+
+ALWAYS = ("present", "rule")
+"""Baselines that are judged again wherever they trained."""
+
+
+def front_of(trials: Sequence[TrialRecord], objectives: Sequence[Objective]) -> ParetoFront[TrialRecord]:
+    """The front of the trials that may be on one: trained to the end and feasible."""
+    return ParetoFront.of(objectives, [(_values(trial, objectives), trial) for trial in trials if trial.on_offer])
+
+
+def choose_finalists(
+    trials: Sequence[TrialRecord],
+    objectives: Sequence[Objective],
+    reference_point: Sequence[float] | None,
+    top: int,
+) -> tuple[TrialRecord, ...]:
+    """At most *top* trials of the front, those that together hold most of its hypervolume; then the present and the rule.
+
+    The best in the first objective is taken first, then always the one that adds most (greedily, which is within 1 − 1/e
+    of the best choice; Nemhauser, Wolsey and Fisher, 1978). Without a reference point, the front's own order.
+    """
+    rest = list(front_of(trials, objectives).items)
+    chosen: list[TrialRecord] = []
+    while rest and len(chosen) < top:
+        pick = rest[0]
+        if chosen and reference_point is not None:
+            pick = max(rest, key=lambda trial: _volume([*chosen, trial], objectives, reference_point))
+        chosen.append(pick)
+        rest.remove(pick)
+    taken = {_identity(trial) for trial in chosen}
+    for trial in trials:
+        if trial.label in ALWAYS and trial.outcome is not None and trial.outcome.trained and _identity(trial) not in taken:
+            chosen.append(trial)
+            taken.add(_identity(trial))
+    return tuple(chosen)
+
+
+def _identity(trial: TrialRecord) -> tuple[object, ...]:
+    return trial.plan, tuple(sorted(trial.params.items()))
+
+
+def _values(trial: TrialRecord, objectives: Sequence[Objective]) -> tuple[float, ...]:
+    return tuple(trial.metrics[goal.metric] for goal in objectives)
+
+
+def _volume(trials: Sequence[TrialRecord], objectives: Sequence[Objective], reference_point: Sequence[float]) -> float:
+    return hypervolume([_values(trial, objectives) for trial in trials], objectives, reference_point)

@@ -1,0 +1,111 @@
+"""From retrained finalists to a recommendation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from headtune.pareto import Objective, ParetoFront
+from headtune.study.noise import SeedNoise
+from headtune.study.record import Finalist, Verdict
+
+NOTHING_FEASIBLE = "no finalist meets every constraint"
+
+
+def judge(
+    finalists: Sequence[Finalist], objectives: Sequence[Objective], budget: bool
+) -> tuple[tuple[Finalist, ...], Verdict]:
+    """Mark ties with the best and choose.
+
+    With a budget the fastest plan that is not significantly worse than the best is chosen; without one the knee of the
+    finalists' front; with fewer than three points on it, the best quality. Of plans that tie with the chosen one, the
+    fastest is taken. "Fast" means the first measured objective.
+
+    Args:
+        finalists: every finalist, with at least one seed.
+        objectives: the study's objectives, one of them a quality.
+        budget: whether a limit on a measured metric is given.
+    """
+    quality = next(goal for goal in objectives if not goal.measured)
+    speed = next((goal for goal in objectives if goal.measured), None)
+    able = [index for index, finalist in enumerate(finalists) if finalist.feasible]
+    if not able:
+        return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE)
+    noise = SeedNoise.of([finalist.quality[quality.metric] for finalist in finalists])
+    marked = _mark_ties(finalists, able, quality, noise)
+    best = min(able, key=lambda index: quality.loss(fmean(marked[index].quality[quality.metric])))
+    if budget:
+        chosen, rule = best, f"the best {quality.metric} within the constraints"
+    else:
+        chosen, rule = _knee(marked, able, objectives, best, quality)
+    faster = _fastest_tie(marked, able, chosen, quality, speed, noise)
+    if faster != chosen:
+        rule = f"the fastest plan whose {quality.metric} is not significantly worse than that of {rule}"
+    return marked, Verdict(recommended=faster, rule=rule, findings=_findings(marked, faster, quality, noise))
+
+
+def _value(finalist: Finalist, goal: Objective) -> float:
+    return finalist.measured[goal.metric] if goal.measured else fmean(finalist.quality[goal.metric])
+
+
+def _mark_ties(
+    finalists: Sequence[Finalist], able: Sequence[int], quality: Objective, noise: SeedNoise
+) -> tuple[Finalist, ...]:
+    rows = [finalist.quality[quality.metric] for finalist in finalists]
+    best = min((rows[index] for index in able), key=lambda row: quality.loss(fmean(row)))
+    return tuple(
+        replace(finalist, tied_with_best=not (quality.better(fmean(best), fmean(row)) and noise.differ(row, best)))
+        for row, finalist in zip(rows, finalists, strict=True)
+    )
+
+
+def _knee(
+    finalists: Sequence[Finalist], able: Sequence[int], objectives: Sequence[Objective], best: int, quality: Objective
+) -> tuple[int, str]:
+    points = [([_value(finalists[index], goal) for goal in objectives], index) for index in able]
+    front = ParetoFront.of(objectives, points)
+    if len(front) < 3:
+        return best, f"the best {quality.metric}"
+    return front.knee(), "the knee of the front"
+
+
+def _fastest_tie(
+    finalists: Sequence[Finalist],
+    able: Sequence[int],
+    chosen: int,
+    quality: Objective,
+    speed: Objective | None,
+    noise: SeedNoise,
+) -> int:
+    if speed is None:
+        return chosen
+    values = finalists[chosen].quality[quality.metric]
+    ties = [index for index in able if not noise.differ(finalists[index].quality[quality.metric], values)]
+    return min([chosen, *ties], key=lambda index: speed.loss(finalists[index].measured[speed.metric]))
+
+
+def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, noise: SeedNoise) -> tuple[str, ...]:
+    rows = [finalist.quality[quality.metric] for finalist in finalists]
+    if noise.freedom == 0:
+        return (f"Each finalist was trained on one seed only: no difference in {quality.metric} can be told from noise.",)
+    found = []
+    if not any(noise.differ(a, b) for index, a in enumerate(rows) for b in rows[:index]):
+        found.append(
+            f"Heads make no significant difference to {quality.metric} here: the finalists differ by at most "
+            f"{max(map(fmean, rows)) - min(map(fmean, rows)):.4g}, and seeds alone spread them by {noise.sd:.4g}."
+        )
+    for label in ("rule", "present"):
+        named = next((finalist for finalist in finalists if label in finalist.labels), None)
+        if named is not None and named is not finalists[chosen]:
+            found.append(_against(finalists[chosen], named, label, quality, noise))
+    return tuple(found)
+
+
+def _against(chosen: Finalist, other: Finalist, label: str, quality: Objective, noise: SeedNoise) -> str:
+    name = {"rule": "the rule of thumb", "present": "the present counts"}[label]
+    a, b = chosen.quality[quality.metric], other.quality[quality.metric]
+    gap = fmean(a) - fmean(b)
+    sure = "significant" if noise.differ(a, b) else "a tie within the noise"
+    return (
+        f"Against {name} ({other.plan.label}), {chosen.plan.label} changes {quality.metric} by {gap:+.4g} "
+        f"({fmean(a):.4g} against {fmean(b):.4g} over {len(a)} seeds; spread over seeds {noise.sd:.4g}): {sure}."
+    )

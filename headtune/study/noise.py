@@ -1,0 +1,45 @@
+"""Telling a difference in quality from the noise of seeds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+LEVEL = 0.05
+"""Two-sided level at which a difference counts as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedNoise:
+    """The spread of one metric over seeds, pooled over plans.
+
+    All plans train on the same seeds, but what a seed does to one plan tells little about another, so seeds are not
+    paired. Pooling assumes that the plans' spreads are alike; with three seeds a plan, no plan's own spread could be
+    trusted more.
+
+    Attributes:
+        sd: pooled standard deviation over seeds, in the metric's unit.
+        freedom: degrees of freedom behind it; 0 where no plan has two seeds, and then nothing can be told apart.
+    """
+
+    sd: float
+    freedom: int
+
+    @classmethod
+    def of(cls, values: Sequence[Sequence[float]]) -> "SeedNoise":
+        """The noise of *values*: per plan, one value per seed."""
+        squares = sum(float(np.sum((np.asarray(row) - np.mean(row)) ** 2)) for row in values if len(row) > 1)
+        freedom = sum(len(row) - 1 for row in values if len(row) > 1)
+        return cls(sd=math.sqrt(squares / freedom) if freedom else math.nan, freedom=freedom)
+
+    def differ(self, a: Sequence[float], b: Sequence[float]) -> bool:
+        """Whether the means of *a* and *b* differ beyond the noise (Student's t, pooled variance, two-sided)."""
+        if self.freedom == 0 or not a or not b:
+            return False
+        gap = abs(float(np.mean(a)) - float(np.mean(b)))
+        error = self.sd * math.sqrt(1 / len(a) + 1 / len(b))
+        if error == 0:
+            return gap > 0
+        return bool(gap / error > stats.t.ppf(1 - LEVEL / 2, self.freedom))

@@ -1,0 +1,48 @@
+"""From a checked study to what its workers need."""
+
+from collections.abc import Mapping
+
+from headtune.study.checking import Checked, baseline_params
+from headtune.study.record import LatencyRange
+from headtune.study.spec import StudySpec
+from headtune.timing import LatencyProtocol, resolve
+from headtune.trial.setup import TrialSetup
+
+
+def protocol_of(spec: StudySpec) -> LatencyProtocol:
+    """The study's protocol with device and threads resolved: ``auto`` is the GPU of a trial that has one, else the CPU."""
+    device = "cuda" if spec.resources.gpus > 0 else "cpu"
+    protocol = spec.latency
+    if protocol.device == "auto":
+        protocol = LatencyProtocol(**{**_fields(protocol), "device": device})
+    return resolve(protocol, cpus=spec.resources.cpus)
+
+
+def needs(spec: StudySpec, metric: str) -> bool:
+    """Whether *metric* is an objective or limited."""
+    return any(goal.metric == metric for goal in spec.objectives) or any(limit.metric == metric for limit in spec.limits)
+
+
+def trial_setup(
+    spec: StudySpec, checked: Checked, *, limits: Mapping[str, float] | None = None, found: LatencyRange | None = None
+) -> TrialSetup:
+    """What every worker of the study needs; without *found* nothing is timed against a reference yet."""
+    return TrialSetup(
+        task=spec.task,
+        sites=checked.sites,
+        hold=spec.space.hold,
+        weights=spec.weights,
+        objectives=spec.objectives,
+        head_dim=spec.space.head_dim,
+        limits=limits or {},
+        latency=protocol_of(spec),
+        needs_latency=needs(spec, "latency_ms"),
+        needs_memory=needs(spec, "peak_memory_mb"),
+        present=checked.baselines["present"],
+        reference_ms=None if found is None else found.reference_ms,
+        baseline_params=baseline_params(spec),
+        threads=spec.resources.cpus,
+        device="cuda" if spec.resources.gpus > 0 else "cpu",
+        scratch=None if spec.output is None else spec.output / "checkpoints",
+        models_dir=None if spec.output is None else spec.output / "models",
+    )

@@ -1,0 +1,100 @@
+"""What is achievable, known before any training; and whether a budget can be met at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headtune.errors import Infeasible
+from headtune.heads import HeadPlan, Limit
+from headtune.study.checking import Checked, baseline_params
+from headtune.study.preparing import trial_setup
+from headtune.study.record import LatencyRange
+from headtune.study.spec import StudySpec
+from headtune.trial.contract import Executor, Observer, Silent
+from headtune.trial.measuring import Candidate, Profiled, profile_candidates
+
+PROFILED = ("smallest", "rule", "present", "largest")
+"""The baselines whose latency spans what is achievable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What was measured of some plans before any training.
+
+    Attributes:
+        measured: plan name → metric → value; ``latency_ms`` is ratio × reference.
+        latency: plans and profiles by name, with the reference; ``None`` where no latency was asked for.
+    """
+
+    measured: Mapping[str, Mapping[str, float]]
+    latency: LatencyRange | None
+
+
+def profile(
+    spec: StudySpec,
+    checked: Checked,
+    executor: Executor,
+    observer: Observer | None = None,
+    plans: Mapping[str, HeadPlan] | None = None,
+    latency: bool | None = None,
+) -> Profile:
+    """Measure the smallest, the rule's, the present and the largest plan in a worker like the trials'.
+
+    Every plan is timed in pairs with the present one, whose median is the reference from then on.
+
+    Args:
+        plans: what to measure instead of :data:`PROFILED`; the present plan is always added.
+        latency: whether to time; by default where an objective or a limit needs it.
+    """
+    (observer or Silent()).phase("profile", "timing plans before any training")
+    chosen = dict(plans) if plans is not None else {name: checked.baselines[name] for name in PROFILED}
+    chosen.setdefault("present", checked.baselines["present"])
+    setup = trial_setup(spec, checked)
+    if latency is not None:
+        setup = replace(setup, needs_latency=latency)
+    distinct = list(dict.fromkeys(chosen.values()))
+    candidates = [Candidate(plan=plan, params=baseline_params(spec)) for plan in distinct]
+    found = dict(zip(distinct, executor.call(profile_candidates, setup, candidates), strict=True))
+    return _profile(chosen, {name: found[plan] for name, plan in chosen.items()})
+
+
+def _profile(plans: Mapping[str, HeadPlan], found: Mapping[str, Profiled]) -> Profile:
+    profiles = {name: seen.latency for name, seen in found.items() if seen.latency is not None}
+    span = None
+    if profiles:
+        span = LatencyRange(plans=plans, profiles=profiles, reference_ms=profiles["present"].median_ms)
+    reference_ms = None if span is None else span.reference_ms
+    return Profile(measured={name: seen.metrics(reference_ms) for name, seen in found.items()}, latency=span)
+
+
+def resolve_limits(limits: tuple[Limit, ...], seen: Profile) -> dict[str, float]:
+    """Metric → greatest allowed value, with ratios resolved against what was measured.
+
+    Raises:
+        Infeasible: no profiled plan can meet a limit; the message says what is achievable.
+    """
+    resolved, problems = {}, []
+    for limit in limits:
+        values = {name: metrics[limit.metric] for name, metrics in seen.measured.items() if limit.metric in metrics}
+        most = limit.resolve(values).max
+        assert most is not None
+        resolved[limit.metric] = most
+        least = {name: _lower_end(limit.metric, name, value, seen) for name, value in values.items()}
+        if min(least.values()) > most:
+            problems.append(_unmet(limit, most, values))
+    if problems:
+        raise Infeasible(*problems)
+    return resolved
+
+
+def _lower_end(metric: str, name: str, value: float, seen: Profile) -> float:
+    if metric != "latency_ms" or seen.latency is None:
+        return value
+    return seen.latency.profiles[name].ratio_interval[0] * seen.latency.reference_ms
+
+
+def _unmet(limit: Limit, most: float, values: Mapping[str, float]) -> str:
+    low, high = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
+    return (
+        f"no plan can meet {limit} (at most {most:.4g}): achievable is {values[low]:.4g} ({low}) to "
+        f"{values[high]:.4g} ({high}); raise the limit, or make the model smaller in other ways"
+    )

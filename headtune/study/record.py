@@ -1,0 +1,109 @@
+"""A study as it can be read back from its storage, without the task: what the report, the front and advice are made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headtune.heads.plan import HeadPlan
+from headtune.heads.site import AttentionSite, Hold
+from headtune.pareto.objective import Objective
+from headtune.timing.profile import LatencyProfile
+from headtune.timing.protocol import LatencyProtocol
+from headtune.trial.params import ParamValue
+from headtune.trial.record import TrialRecord
+from headtune.trial.setup import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyRange:
+    """What the profile found before any training: plan name (``smallest``, ``rule``, ``present``, ``largest``) → profile.
+
+    Attributes:
+        reference_ms: the frozen median of the present plan, in ms.
+    """
+
+    plans: Mapping[str, HeadPlan]
+    profiles: Mapping[str, LatencyProfile]
+    reference_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalist:
+    """A plan judged again: timed side by side with the others, retrained with seeds that did not choose it.
+
+    Attributes:
+        labels: baselines that are this plan (``present``, ``rule``, …); empty for a plan the search found.
+        measured: ``latency_ms``, ``parameters``, ``peak_memory_mb``, as far as the study asks.
+        latency: its new profile; ``None`` where the study needs no latency.
+        quality: metric → value per seed, in the order of the repeats.
+        test: metric of ``Task.test`` → value per seed; empty without ``test``.
+        tied_with_best: whether its quality is not significantly worse than the best finalist's.
+        feasible: whether it meets every constraint, judged on the new profile.
+    """
+
+    plan: HeadPlan
+    params: Mapping[str, ParamValue]
+    labels: tuple[str, ...]
+    measured: Mapping[str, float]
+    latency: LatencyProfile | None
+    quality: Mapping[str, tuple[float, ...]]
+    test: Mapping[str, tuple[float, ...]]
+    tied_with_best: bool
+    feasible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the study recommends, and why.
+
+    Attributes:
+        recommended: index into the finalists; ``None`` where nothing is feasible.
+        rule: how it was chosen, as a sentence.
+        findings: plain sentences for the person: ties, noise, insensitivity to heads.
+    """
+
+    recommended: int | None
+    rule: str
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRecord:
+    """Everything a finished or running study knows.
+
+    Attributes:
+        constraints: constraint name → the sentence that states it (``latency_ms ≤ 1.5 × present``).
+        limits: metric → resolved greatest allowed value.
+        baselines: name → plan; several names may share a plan.
+        trials: baselines and search, in the order of their numbers.
+        verify_trials: the finalists' retrainings.
+        reference_point: of the hypervolume, in the objectives' order; ``None`` until the baselines have finished.
+        versions: package → version, and the platform.
+    """
+
+    name: str
+    task: str
+    seed: int
+    hold: Hold
+    weights: Weights
+    sites: tuple[AttentionSite, ...]
+    objectives: tuple[Objective, ...]
+    constraints: Mapping[str, str]
+    limits: Mapping[str, float]
+    space_size: int
+    sampler: str
+    trials_asked: int
+    epochs: int
+    latency: LatencyProtocol | None
+    latency_range: LatencyRange | None
+    baselines: Mapping[str, HeadPlan]
+    trials: tuple[TrialRecord, ...]
+    verify_trials: tuple[TrialRecord, ...] = ()
+    finalists: tuple[Finalist, ...] = ()
+    verdict: Verdict | None = None
+    reference_point: tuple[float, ...] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def present(self) -> HeadPlan:
+        """The counts the model has today."""
+        return self.baselines["present"]

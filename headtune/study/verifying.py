@@ -1,0 +1,79 @@
+"""Finalists, timed again side by side and retrained with seeds that did not choose them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from headtune.heads import Baselines
+from headtune.search import Ledger, ReplayBroker, Training
+from headtune.study.judging import judge
+from headtune.study.record import Finalist, Verdict
+from headtune.study.spec import StudySpec
+from headtune.trial.contract import Executor, Observer
+from headtune.trial.measuring import Candidate, Profiled, profile_candidates, violations
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+from headtune.trial.setup import TrialSetup
+
+
+def verify(
+    spec: StudySpec,
+    setup: TrialSetup,
+    baselines: Baselines,
+    chosen: Sequence[TrialRecord],
+    ledger: Ledger,
+    executor: Executor,
+    observer: Observer,
+) -> tuple[tuple[Finalist, ...], Verdict]:
+    """Time the *chosen* trials' plans again, retrain them, and judge.
+
+    With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by.
+    """
+    observer.phase("verify", f"{len(chosen)} plans × {spec.verify.seeds} seeds")
+    candidates = [Candidate(plan=trial.plan, params=trial.params) for trial in chosen]
+    profiled = executor.call(profile_candidates, setup, candidates)
+    trainings = [
+        Training(plan=trial.plan, params=trial.params, repeat=repeat)
+        for repeat in range(1, spec.verify.seeds + 1)
+        for trial in chosen
+    ]
+    if trainings:
+        broker = ReplayBroker(ledger, trainings, spec, executor.slots, observer)
+        executor.run(broker, setup)
+    retrained = ledger.verify_trials() if spec.verify.seeds else tuple(chosen)
+    finalists = [
+        _finalist(trial, seen, setup, baselines, [again for again in retrained if _same(again, trial)])
+        for trial, seen in zip(chosen, profiled, strict=True)
+    ]
+    judged = [finalist for finalist in finalists if finalist is not None]
+    return judge(judged, spec.objectives, budget=bool(spec.limits))
+
+
+def _same(a: TrialRecord, b: TrialRecord) -> bool:
+    return a.plan == b.plan and dict(a.params) == dict(b.params) and a.outcome is Outcome.OK
+
+
+def _finalist(
+    trial: TrialRecord, seen: Profiled, setup: TrialSetup, baselines: Baselines, retrained: Sequence[TrialRecord]
+) -> Finalist | None:
+    """The finalist; ``None`` where not one retraining came to its end."""
+    if not retrained:
+        return None
+    goals = [goal.metric for goal in setup.objectives if not goal.measured]
+    by_repeat = sorted(retrained, key=lambda again: again.repeat)
+    broken = violations(setup, trial.plan, seen)
+    return Finalist(
+        plan=trial.plan,
+        params=trial.params,
+        labels=baselines.names(trial.plan),
+        measured=seen.metrics(setup.reference_ms),
+        latency=seen.latency,
+        quality={metric: tuple(again.metrics[metric] for again in by_repeat) for metric in goals},
+        test=_columns([again.test_metrics for again in by_repeat]),
+        tied_with_best=False,
+        feasible=all(amount <= 0 for amount in broken.values()),
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: tuple(row[name] for row in rows if name in row) for name in names}

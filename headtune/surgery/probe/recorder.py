@@ -1,0 +1,249 @@
+"""Recognises attention in the stream of PyTorch functions that a forward pass calls.
+
+B batch, H heads, T queries, S keys, D features per head.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from headtune.surgery.probe.call import AttentionCall, Frame, Projections
+from headtune.surgery.probe.causal import blocked_by_bias, hides_the_future
+from headtune.surgery.probe.flow import Flow, entered_apart, same
+from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads
+from headtune.surgery.probe.marks import Scores, Trail, Weights
+from headtune.surgery.probe.operations import (
+    ADDMM,
+    BADDBMM,
+    CONV,
+    EINSUM,
+    LINEAR,
+    MATMUL,
+    MULTI_HEAD,
+    RMATMUL,
+    SDPA,
+    SOFTMAX,
+    Product,
+    factor,
+    product,
+)
+
+Handler = Callable[[object, Sequence[object], Mapping[str, object], Tensor], bool]
+
+
+class Recorder:
+    """Sees every function call of one forward pass, and keeps the attention among them.
+
+    Attributes:
+        frames: the modules running now, outermost first; whoever runs the model keeps them up to date.
+        calls: the attention computations so far.
+        unplaced: paths of modules that weight values by a softmax that is not one of query-key scores.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.frames: list[Frame] = []
+        self.calls: list[AttentionCall] = []
+        self.unplaced: list[str] = []
+        self._parameters = {id(parameter): name for name, parameter in model.named_parameters()}
+        self._trail = Trail()
+        self._handlers: dict[object, Handler] = {
+            SDPA: self._see_sdpa,
+            MULTI_HEAD: self._see_multi_head,
+            **dict.fromkeys(SOFTMAX, self._see_softmax),
+            **dict.fromkeys(MATMUL | RMATMUL | BADDBMM | EINSUM, self._see_product),
+            **dict.fromkeys(LINEAR | ADDMM | CONV, self._see_projection),
+        }
+
+    def see(self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> None:
+        """Take note of a function call that has returned."""
+        outputs = _tensors(result)
+        if not outputs:
+            return
+        handler = self._handlers.get(function)
+        if handler is None or not handler(function, args, kwargs, outputs[0]):
+            self._trail.carry(function, _tensors([*args, *kwargs.values()]), outputs, factor(function, args))
+
+    def _see_projection(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> bool:
+        given = [*args, *(kwargs[name] for name in ("input", "mat1", "mat2", "weight") if name in kwargs)]
+        start = 1 if function in ADDMM else 0
+        match given[start : start + 2]:
+            case [Tensor() as source, Tensor() as weight]:
+                features = result.shape[1 if function in CONV else -1]
+                self._project(source, weight, result, result.numel() // max(features, 1))
+                return True
+        return False
+
+    def _project(self, source: Tensor, weight: Tensor, result: Tensor, positions: int) -> None:
+        name = self._name(weight) or ""
+        made = self._trail.outputs.on(source)
+        if made is not None:
+            known = self.calls[made].projections
+            self.calls[made] = replace(self.calls[made], projections=replace(known, out=known.out | {name}))
+        self._trail.flows.put(result, Flow(weights=frozenset({name}), positions=positions, entered=source))
+
+    def _name(self, tensor: Tensor) -> str | None:
+        """The parameter that this tensor is, or is a view of."""
+        name = self._parameters.get(id(tensor))
+        return name if name is not None or tensor._base is None else self._parameters.get(id(tensor._base))
+
+    def _see_product(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> bool:
+        factors = product(function, args, kwargs)
+        if factors is None:
+            return False
+        left, right = factors.left, factors.right
+        for source, weight in ((left, right), (right, left)):
+            if self._name(weight) is not None:
+                by_vector = weight is right and factors.equation is None and result.dim() > 0
+                self._project(source, weight, result, result.numel() // result.shape[-1] if by_vector else 0)
+                return True
+        for weights, values in ((left, right), (right, left)):
+            if (mark := self._trail.weights.on(weights)) is not None:
+                self._add(mark.scores, mark.causal, self._flow(values), result)
+                return True
+            if self._trail.loose.on(weights) and min(weights.dim(), values.dim()) > 2:
+                self.unplaced.append(self._path)
+                return False
+        return self._mark_scores(factors, result)
+
+    def _mark_scores(self, factors: Product, result: Tensor) -> bool:
+        left, right = factors.left, factors.right
+        if min(left.dim(), right.dim(), result.dim()) < 2:
+            return False
+        q, k = self._flow(left), self._flow(right)
+        if factors.equation is None:
+            head_dim = left.shape[-1]
+            heads = count_heads(left, head_dim, q.positions)
+            kv_heads = count_distinct(right, heads)
+        else:
+            counted = count_einsum_heads(factors, factors.equation, q.positions)
+            if counted is None:
+                return False
+            heads, head_dim = counted
+            kv_heads = heads
+        apart = entered_apart(q, k)
+        scores = Scores(
+            q=q,
+            k=k,
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            head_dim=head_dim,
+            two_inputs=result.shape[-2] != result.shape[-1] if apart is None else apart,
+            scale=q.scale * k.scale * factors.alpha,
+        )
+        self._trail.scores.put(result, scores)
+        return True
+
+    def _see_softmax(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> bool:
+        given = [*args, *(kwargs[name] for name in ("input", "dim") if name in kwargs)]
+        match given:
+            case [Tensor() as source, *rest]:
+                scores = self._trail.scores.on(source)
+                if scores is None:
+                    self._trail.loose.put(result, True)
+                    return True
+                last = bool(rest) and rest[0] in (-1, source.dim() - 1)
+                causal = last and hides_the_future(None if result.is_meta else result == 0)
+                self._trail.weights.put(result, Weights(scores=scores, causal=causal))
+                return True
+        return False
+
+    def _see_sdpa(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> bool:
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+        given: dict[str, object] = {**dict(zip(names, args, strict=False)), **kwargs}
+        match [given["query"], given["key"], given["value"]]:
+            case [Tensor() as query, Tensor() as key, Tensor() as value]:
+                pass
+            case _:
+                return False
+        mask, scale, head_dim = given.get("attn_mask"), given.get("scale"), query.shape[-1]
+        blocked = None
+        if isinstance(mask, Tensor):
+            blocked = ~mask if mask.dtype.is_floating_point is False else blocked_by_bias(mask)
+        q, k = self._flow(query), self._flow(key)
+        heads = count_heads(query, head_dim, q.positions)
+        apart = entered_apart(q, k)
+        scores = Scores(
+            q=q,
+            k=k,
+            num_heads=heads,
+            num_kv_heads=count_distinct(key, heads),
+            head_dim=head_dim,
+            two_inputs=query.shape[-2] != key.shape[-2] if apart is None else apart,
+            scale=q.scale * k.scale * (scale if isinstance(scale, float | int) else head_dim**-0.5),
+        )
+        causal = bool(given.get("is_causal")) or hides_the_future(blocked)
+        self._add(scores, causal, self._flow(value), result)
+        return True
+
+    def _see_multi_head(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> bool:
+        names = ("query", "key", "value", "embed_dim_to_check", "num_heads")
+        given: dict[str, object] = {**dict(zip(names, args, strict=False)), **kwargs}
+        match [given["query"], given["key"], given["num_heads"]]:
+            case [Tensor() as query, Tensor() as key, int(heads)]:
+                pass
+            case _:
+                return False
+        mask = given.get("attn_mask")
+        blocked = None
+        if isinstance(mask, Tensor):
+            blocked = blocked_by_bias(mask) if mask.dtype.is_floating_point else mask
+        head_dim = query.shape[-1] // heads
+        scores = Scores(
+            q=Flow(),
+            k=Flow(),
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
+            two_inputs=not same(query, key),
+            scale=head_dim**-0.5,
+        )
+        self._add(scores, bool(given.get("is_causal")) or hides_the_future(blocked), Flow(), result)
+        return True
+
+    def _add(self, scores: Scores, causal: bool, v: Flow, result: Tensor) -> None:
+        self._trail.outputs.put(result, len(self.calls))
+        self.calls.append(
+            AttentionCall(
+                frames=tuple(self.frames),
+                num_heads=scores.num_heads,
+                num_kv_heads=scores.num_kv_heads,
+                head_dim=scores.head_dim,
+                scale=scores.scale,
+                two_inputs=scores.two_inputs,
+                causal=causal,
+                projections=Projections(q=scores.q.weights, k=scores.k.weights, v=v.weights),
+            )
+        )
+
+    def _flow(self, tensor: Tensor) -> Flow:
+        return self._trail.flows.on(tensor) or Flow()
+
+    @property
+    def _path(self) -> str:
+        return self.frames[-1].path if self.frames else ""
+
+
+def _tensors(value: object) -> list[Tensor]:
+    """The tensors in a function's result or arguments, one list deep."""
+    if isinstance(value, Tensor):
+        return [value]
+    if not isinstance(value, list | tuple):
+        return []
+    found: list[Tensor] = []
+    for item in value:
+        if isinstance(item, Tensor):
+            found.append(item)
+        elif isinstance(item, list | tuple):
+            found.extend(inner for inner in item if isinstance(inner, Tensor))
+    return found

@@ -1,0 +1,43 @@
+"""Random numbers that leave no trace."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import nn
+
+
+@contextmanager
+def isolated(model: nn.Module, seed: int | None = None) -> Iterator[None]:
+    """Run a block whose draws leave the random state of Python, NumPy, the CPU and the model's devices as it was.
+
+    Args:
+        model: whose devices count.
+        seed: what PyTorch's generators start from inside the block; None leaves them where they are.
+    """
+    generators = [torch.default_generator, *_cuda_generators(model)]
+    states = [generator.get_state() for generator in generators]
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        if seed is not None:
+            for generator in generators:
+                generator.manual_seed(seed)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+
+
+def seed_for(path: str, seed: int) -> int:
+    """A seed of its own for the site at *path*, so that its fresh weights do not depend on the other sites' counts."""
+    return int.from_bytes(sha256(f"{seed}:{path}".encode()).digest()[:7], "big")
+
+
+def _cuda_generators(model: nn.Module) -> list[torch.Generator]:
+    devices = {tensor.device for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda}
+    return [torch.cuda.default_generators[device.index] for device in sorted(devices, key=str)]

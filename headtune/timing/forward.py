@@ -1,0 +1,136 @@
+"""One forward pass, ready to be timed: model and inputs on the protocol's device, in its dtype."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from headtune.errors import HeadtuneError, MeasurementError
+from headtune.timing.clock import Clock
+from headtune.timing.inputs import Inputs, leaves, placed
+from headtune.timing.protocol import Dtype, LatencyProtocol
+
+_DTYPES: dict[Dtype, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """A model with the arguments of its forward pass.
+
+    Attributes:
+        name: how messages call the model.
+        model: in eval mode, on the device, in the dtype that is timed.
+        args: positional arguments.
+        kwargs: keyword arguments.
+    """
+
+    name: str
+    model: nn.Module
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+
+    def __call__(self) -> object:
+        """One pass."""
+        return self.model(*self.args, **self.kwargs)
+
+    def first_pass(self, clock: Clock) -> None:
+        """The pass that shows whether the model runs at all, and that compiles and caches what it wants to.
+
+        Without inference mode: what a model caches in it, such as a mask, could not be trained with afterwards.
+
+        Raises:
+            MeasurementError: the model raised.
+        """
+        with torch.no_grad():
+            self.time_ms(clock, 1)
+
+    def time_ms(self, clock: Clock, calls: int) -> float:
+        """Milliseconds of one pass, averaged over *calls* in a row.
+
+        Raises:
+            MeasurementError: the model raised.
+        """
+        with self._blamed():
+            return clock(self, calls) / calls
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Parameters, buffers and inputs."""
+        yield from chain(self.model.parameters(), self.model.buffers(), self._inputs())
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        try:
+            yield
+        except HeadtuneError:
+            raise
+        except Exception as error:
+            if _out_of_memory(error):
+                raise  # the caller knows what a plan that does not fit means
+            came = ", ".join(f"{t.dtype} {list(t.shape)} on {t.device}" for t in self._inputs()) or "no tensors"
+            raise MeasurementError(
+                f"{self.name} raised {type(error).__name__} in its forward pass: {error}; "
+                f"it was given {came}: make inputs return what its forward takes"
+            ) from error
+
+    def _inputs(self) -> Iterator[Tensor]:
+        return leaves((self.args, dict(self.kwargs)))
+
+
+@contextmanager
+def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: str = "the model") -> Iterator[Forward]:
+    """The model's forward pass under a resolved protocol; afterwards the model is as it was.
+
+    A model of another device or dtype is copied, and the copy moved and cast.
+
+    Raises:
+        MeasurementError: the model must be copied and cannot.
+    """
+    device, dtype = torch.device(protocol.device), _DTYPES[protocol.dtype]
+    timed = model if _fits(model, device, dtype) else _moved(model, device, dtype, name)
+    given = placed(inputs, device, dtype)
+    training = [(module, module.training) for module in timed.modules()]
+    timed.eval()
+    try:
+        yield Forward(
+            name=name,
+            model=timed,
+            args=given if isinstance(given, tuple) else (),
+            kwargs=given if isinstance(given, dict) else {},
+        )
+    finally:
+        for module, mode in training:
+            module.training = mode
+
+
+def _fits(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
+    tensors = chain(model.parameters(), model.buffers())
+    return all(t.device == device and (t.dtype == dtype or not t.is_floating_point()) for t in tensors)
+
+
+def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str) -> nn.Module:
+    try:
+        moved = copy.deepcopy(model).to(device)
+        for tensor in chain(moved.parameters(), moved.buffers()):
+            if tensor.is_floating_point():  # Module.to(dtype) would cut complex buffers, such as rotary ones, to reals
+                tensor.data = tensor.data.to(dtype)
+    except Exception as error:
+        if _out_of_memory(error):
+            raise
+        raise MeasurementError(
+            f"{name} cannot be copied to {device} in {dtype} ({type(error).__name__}: {error}); "
+            f"move and cast it there yourself before measuring"
+        ) from error
+    return moved
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,76 @@
+"""The arguments of a forward pass: where they come from, their sizes, their tensors."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from headtune.errors import InputError
+from headtune.timing.protocol import LatencyProtocol
+
+Inputs = tuple[object, ...] | Mapping[str, object]
+"""Positional or keyword arguments of ``forward``."""
+
+InputsFactory = Callable[[int, int | None], Inputs]
+"""``(batch_size, seq_len) -> Inputs``."""
+
+
+def ready_inputs(inputs: Inputs | InputsFactory, protocol: LatencyProtocol) -> tuple[Inputs, LatencyProtocol]:
+    """The arguments of forward, and the protocol with their sizes.
+
+    A callable is called with the protocol's sizes. From ready arguments the sizes are read, off the first tensor:
+    examples along its first dimension, and positions along the second of a 2-d or 3-d one.
+
+    Raises:
+        InputError: neither a tuple nor a mapping with names for keys.
+    """
+    if isinstance(inputs, tuple | Mapping):
+        return _checked(inputs), _sized(protocol, inputs)
+    if not callable(inputs) or isinstance(inputs, nn.Module):
+        return _checked(inputs), protocol
+    return _checked(inputs(protocol.batch_size, protocol.seq_len)), protocol
+
+
+def leaves(value: object) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and mappings, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from leaves(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from leaves(item)
+
+
+def placed(value: object, device: torch.device, dtype: torch.dtype) -> object:
+    """The same nest of tuples, lists and mappings with its tensors on the device, the floating ones in the dtype."""
+    if isinstance(value, Tensor):
+        return value.to(device, dtype if value.is_floating_point() else None)
+    if next(leaves(value), None) is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: placed(item, device, dtype) for key, item in value.items()}
+    assert isinstance(value, tuple | list)
+    items = [placed(item, device, dtype) for item in value]
+    rebuild: Callable[..., object] = type(value)
+    return rebuild(items) if rebuild in (tuple, list) else rebuild(*items)  # else a named tuple
+
+
+def _checked(inputs: object) -> Inputs:
+    if isinstance(inputs, tuple):
+        return inputs
+    if isinstance(inputs, Mapping) and all(isinstance(key, str) for key in inputs):
+        return dict(inputs)
+    kind = "a mapping with keys that are no names" if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
+    remedy = "wrap it as (tensor,)" if isinstance(inputs, Tensor) else "return one of these"
+    raise InputError(f"inputs: expected a tuple of positional or a dict of keyword arguments, got {kind}; {remedy}")
+
+
+def _sized(protocol: LatencyProtocol, inputs: Inputs) -> LatencyProtocol:
+    first = next(leaves(inputs), None)
+    if first is None or first.dim() == 0:
+        return protocol
+    seq_len = first.shape[1] if first.dim() in (2, 3) else protocol.seq_len
+    return replace(protocol, batch_size=first.shape[0], seq_len=seq_len)

@@ -1,0 +1,57 @@
+"""What was timed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headtune.timing.protocol import LatencyProtocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyProfile:
+    """The latency of one model under one protocol, measured in pairs with a reference model.
+
+    Attributes:
+        protocol: how it was timed, with device and threads resolved.
+        median_ms: median of the model's own samples.
+        p90_ms: their 90th percentile.
+        interval_ms: 95 % interval of the median.
+        ratio: median over pairs of model time / reference time; 1.0 where there is no reference.
+        ratio_interval: 95 % interval of the ratio.
+        reference_median_ms: median of the reference's samples in the same run; ``None`` without a reference.
+        samples: number of pairs kept.
+        calls_per_sample: passes that one sample of the model averages; above 1 where one pass is too short to time.
+        settled: whether the warm-up settled and the wanted precision was reached in the protocol's time.
+        contended: whether others kept the device busy longer than the lane's patience.
+        device_name: what the device calls itself.
+        versions: of python, torch, the platform and the CPU.
+    """
+
+    protocol: LatencyProtocol
+    median_ms: float
+    p90_ms: float
+    interval_ms: tuple[float, float]
+    ratio: float
+    ratio_interval: tuple[float, float]
+    reference_median_ms: float | None
+    samples: int
+    calls_per_sample: int = 1
+    settled: bool
+    contended: bool
+    device_name: str
+    versions: Mapping[str, str]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the ratio."""
+        return self.ratio_interval
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready mapping."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "LatencyProfile":
+        """The inverse of :meth:`to_json`."""
+        pairs = {name: tuple(data[name]) for name in ("interval_ms", "ratio_interval")}
+        return cls(**{**data, **pairs, "protocol": LatencyProtocol(**data["protocol"])})

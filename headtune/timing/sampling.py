@@ -1,0 +1,107 @@
+"""Taking samples: warming up until settled, then pairs until they are precise enough or the time is over."""
+
+import gc
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, inf
+from statistics import median
+
+import torch
+
+from headtune.timing.clock import Clock
+from headtune.timing.forward import Forward
+from headtune.timing.interval import FEWEST, median_interval
+from headtune.timing.protocol import LatencyProtocol
+
+STEADY_PASSES = 5
+STEADY = 0.02
+SAMPLE_MS = 0.1
+"""A sample lasts at least so long, so that the clock's own cost does not show: faster passes are timed in a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """What was timed.
+
+    Attributes:
+        model_ms: one value per sample.
+        reference_ms: the same, taken in turn with them; empty without a reference.
+        calls: passes that one value of ``model_ms`` averages.
+        settled: whether the warm-up settled and the wanted precision was reached.
+    """
+
+    model_ms: Sequence[float]
+    reference_ms: Sequence[float]
+    calls: int
+    settled: bool
+
+    @property
+    def ratios(self) -> list[float]:
+        """Model time over reference time, pair by pair."""
+        return [ours / theirs for ours, theirs in zip(self.model_ms, self.reference_ms, strict=True)]
+
+
+def take_samples(model: Forward, reference: Forward | None, clock: Clock, protocol: LatencyProtocol) -> Samples:
+    """Time the model, in pairs with the reference, under the protocol's rules of length.
+
+    The order within each pair is drawn anew: if both were equal, either would be the slower one with even chance,
+    whatever the machine does meanwhile, so that the ratio's interval owes nothing to a quiet machine.
+    """
+    forwards = [model] if reference is None else [model, reference]
+    deadline = time.perf_counter() + protocol.max_seconds
+    with torch.inference_mode(), _no_garbage_collection():
+        warm = [_warm_up(forward, clock, protocol.max_seconds / 4) for forward in forwards]
+        calls = [max(1, ceil(SAMPLE_MS / fastest_ms)) for fastest_ms, _ in warm]
+        times: list[list[float]] = [[] for _ in forwards]
+        order = random.Random(0)
+        check = max(protocol.min_samples, FEWEST)
+        precise = False
+        while not precise and (len(times[0]) < FEWEST or time.perf_counter() < deadline):
+            for i in order.sample(range(len(forwards)), len(forwards)):
+                times[i].append(forwards[i].time_ms(clock, calls[i]))
+            if len(times[0]) >= check:
+                check = ceil(1.1 * len(times[0]))  # seldom enough that looking neither costs nor biases
+                precise = _half_width(times) <= protocol.precision
+    return Samples(
+        model_ms=times[0],
+        reference_ms=times[-1] if reference else (),
+        calls=calls[0],
+        settled=precise and all(settled for _, settled in warm),
+    )
+
+
+def _warm_up(forward: Forward, clock: Clock, seconds: float) -> tuple[float, bool]:
+    """Run until passes get no faster, *seconds* at most; the fastest one's milliseconds, and whether it settled.
+
+    It has settled when :data:`STEADY_PASSES` passes in a row are no more than :data:`STEADY` faster than the fastest
+    one before them: neighbours can slow a pass, only what warms up makes the fastest one faster.
+    """
+    deadline = time.perf_counter() + seconds
+    fastest, steady = inf, 0
+    while steady < STEADY_PASSES and (fastest == inf or time.perf_counter() < deadline):
+        ms = forward.time_ms(clock, 1)
+        steady = steady + 1 if ms > fastest * (1 - STEADY) else 0
+        fastest = min(fastest, ms)
+    return fastest, steady == STEADY_PASSES
+
+
+def _half_width(times: Sequence[Sequence[float]]) -> float:
+    """Half the 95 % interval of the ratio, or of the milliseconds without a reference, relative to the median."""
+    values = times[0] if len(times) == 1 else [ours / theirs for ours, theirs in zip(*times, strict=True)]
+    low, high = median_interval(values)
+    return (high - low) / 2 / median(values)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,56 @@
+"""From a task and a request to the model that is timed and trained."""
+
+import inspect
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from headtune.errors import TaskError
+from headtune.heads.plan import HeadPlan
+from headtune.surgery import apply_plan
+from headtune.trial.params import ParamValue
+from headtune.trial.seeding import seed_everything
+from headtune.trial.setup import TrialSetup
+from headtune.trial.task import Inputs, Task
+
+PROBE_BATCH = 3
+"""Examples in the pass that watches what a model computes: odd, so that a batch is not mistaken for heads."""
+
+
+def named_params(model: Callable[..., nn.Module], params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
+    """Those of *params* that the function *model* names; all of them where it takes ``**kwargs``."""
+    accepted = inspect.signature(model).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
+        return dict(params)
+    return {name: value for name, value in params.items() if name in accepted}
+
+
+def build_model(task: Task, params: Mapping[str, ParamValue], seed: int) -> nn.Module:
+    """What the person's ``model`` returns for *params*, initialised from *seed*.
+
+    Raises:
+        TaskError: ``model`` returned something that is not a module.
+    """
+    seed_everything(seed)
+    model = task.model(**named_params(task.model, params))
+    if not isinstance(model, nn.Module):
+        raise TaskError(f"task.model returned {type(model).__name__}; it must return a torch.nn.Module")
+    return model
+
+
+def probe_inputs(task: Task, seq_len: int | None) -> Inputs:
+    """A small batch of the task's inputs, for watching a pass."""
+    return task.inputs(PROBE_BATCH, seq_len)
+
+
+def build_planned(setup: TrialSetup, task: Task, plan: HeadPlan, params: Mapping[str, ParamValue], seed: int) -> nn.Module:
+    """The person's model with *plan* applied and verified, on the trial's device.
+
+    Raises:
+        SurgeryError: the model does not take the plan.
+    """
+    model = build_model(task, params, seed)
+    inputs = probe_inputs(task, setup.latency.seq_len)
+    planned = apply_plan(model, plan, inputs, hold=setup.hold, seed=seed, copy=False, sites=setup.sites)
+    return planned.to(torch.device(setup.device))

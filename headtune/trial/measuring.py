@@ -1,0 +1,103 @@
+"""What is known of a plan before it trains: parameters, latency, memory, and the constraints they break."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from headtune.heads import HeadPlan
+from headtune.timing import Lane, LatencyProfile, count_parameters, measure, peak_memory_mb
+from headtune.trial.build import build_planned
+from headtune.trial.messages import Measurement, TrialRequest
+from headtune.trial.params import ParamValue
+from headtune.trial.setup import TrialSetup
+from headtune.trial.task import Task
+
+REFERENCE_SEED = 0
+"""Weights do not move latency; one seed serves every model that is only timed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A plan to profile, with the params its model is built with."""
+
+    plan: HeadPlan
+    params: Mapping[str, ParamValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiled:
+    """What was measured of one plan; ``None`` where the study does not ask.
+
+    Attributes:
+        parameters: weights of the model.
+        peak_memory_mb: of one pass of the protocol.
+        latency: timed in pairs with the present plan.
+    """
+
+    parameters: int
+    peak_memory_mb: float | None = None
+    latency: LatencyProfile | None = None
+
+    def metrics(self, reference_ms: float | None, *, upper: bool = False) -> dict[str, float]:
+        """The values by metric; ``latency_ms`` is ratio × *reference_ms*, its interval's upper end if *upper*."""
+        values: dict[str, float] = {"parameters": self.parameters}
+        if self.peak_memory_mb is not None:
+            values["peak_memory_mb"] = self.peak_memory_mb
+        if self.latency is not None and reference_ms is not None:
+            ratio = self.latency.ratio_interval[1] if upper else self.latency.ratio
+            values["latency_ms"] = ratio * reference_ms
+        return values
+
+
+def lane_of(setup: TrialSetup) -> Lane:
+    """The lane of the trial's device on this node."""
+    return Lane(setup.lane_dir, setup.device)
+
+
+def violations(setup: TrialSetup, plan: HeadPlan, seen: Profiled) -> dict[str, float]:
+    """Constraint → by how much *plan* breaks it; ≤ 0 is met. A latency is judged by the upper end of its interval."""
+    metrics = seen.metrics(setup.reference_ms, upper=True)
+    amounts = {metric: metrics[metric] - most for metric, most in setup.limits.items() if metric in metrics}
+    if setup.head_dim is not None:
+        amounts[setup.head_dim.name] = setup.head_dim.plan_violation(plan)
+    return amounts
+
+
+def measure_trial(setup: TrialSetup, task: Task, request: TrialRequest, model: nn.Module, lane: Lane) -> Measurement:
+    """Measure *model* for the study's objectives and constraints.
+
+    A search trial that breaks a constraint by its counts or parameters alone is not timed any more.
+    """
+    seen = Profiled(parameters=count_parameters(model))
+    broken = any(amount > 0 for amount in violations(setup, request.plan, seen).values())
+    if not (broken and request.kind == "search"):
+        seen = _profile(setup, task, model, lane)
+    return Measurement(
+        metrics=seen.metrics(setup.reference_ms),
+        latency=seen.latency,
+        violations=violations(setup, request.plan, seen),
+    )
+
+
+def profile_candidates(setup: TrialSetup, candidates: Sequence[Candidate]) -> tuple[Profiled, ...]:
+    """Measure each candidate, its latency in pairs with the present plan's."""
+    task = setup.task.load()
+    lane = lane_of(setup)
+    with lane.shared():
+        return tuple(
+            _profile(setup, task, build_planned(setup, task, candidate.plan, candidate.params, REFERENCE_SEED), lane)
+            for candidate in candidates
+        )
+
+
+def _profile(setup: TrialSetup, task: Task, model: nn.Module, lane: Lane) -> Profiled:
+    latency = None
+    if setup.needs_latency:
+        reference = build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
+        latency = measure(model, task.inputs, setup.latency, reference=reference, lane=lane)
+    return Profiled(
+        parameters=count_parameters(model),
+        peak_memory_mb=peak_memory_mb(model, task.inputs, setup.latency) if setup.needs_memory else None,
+        latency=latency,
+    )

@@ -1,0 +1,81 @@
+"""What crosses between the broker and a worker: plain frozen values that pickle."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headtune.heads.plan import HeadPlan
+from headtune.timing.profile import LatencyProfile
+from headtune.trial.outcome import Outcome
+from headtune.trial.params import ParamValue
+
+Kind = Literal["baseline", "search", "verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRequest:
+    """One training that the broker wants.
+
+    Attributes:
+        number: the trial's number in the durable study.
+        kind: ``baseline`` (trained in full, even where it breaks a constraint), ``search`` or ``verify``.
+        label: a baseline's name (``present``, ``rule``, …), else empty.
+        plan: head counts for every site.
+        params: extra hyper-parameters.
+        repeat: 0 in search, 1 … n in verify.
+        seed: derived from the study's seed and *repeat* alone, so equal across plans.
+        epochs: what ``run.epochs`` says.
+        key: hash of plan, params and repeat; names the trial's checkpoint, so that any rerun resumes it.
+    """
+
+    number: int
+    kind: Kind
+    label: str
+    plan: HeadPlan
+    params: Mapping[str, ParamValue]
+    repeat: int
+    seed: int
+    epochs: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What is known of a plan before it trains.
+
+    Attributes:
+        metrics: ``parameters``; ``latency_ms`` (ratio × frozen reference) and ``peak_memory_mb`` where the study asks.
+        latency: the profile behind ``latency_ms``.
+        violations: constraint name → amount in the constraint's unit; ≤ 0 is met. Latency is judged by the upper end
+            of its interval.
+    """
+
+    metrics: Mapping[str, float]
+    latency: LatencyProfile | None
+    violations: Mapping[str, float]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every constraint is met."""
+        return all(amount <= 0 for amount in self.violations.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """How a trial ended.
+
+    Attributes:
+        outcome: the way it ended.
+        message: the reason in a sentence for the person; the outcome's own sentence where nothing more is known.
+        metrics: the task's final metrics (``evaluate``, else the last report); empty unless trained to the end.
+        test_metrics: the task's ``test``, for verify trials only.
+        seconds: ``build``, ``measure``, ``train``, ``evaluate`` → wall seconds.
+        detail: a traceback for the log, else empty.
+    """
+
+    outcome: Outcome
+    message: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    test_metrics: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    detail: str = ""

@@ -1,0 +1,57 @@
+"""A trial as the durable study remembers it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headtune.heads.plan import HeadPlan
+from headtune.timing.profile import LatencyProfile
+from headtune.trial.messages import Kind
+from headtune.trial.outcome import Outcome
+from headtune.trial.params import ParamValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """Everything known of one trial.
+
+    Attributes:
+        number: the trial's number in its durable study.
+        kind: ``baseline``, ``search`` or ``verify``.
+        label: a baseline's name, else empty.
+        outcome: how it ended; ``None`` while it runs.
+        message: the reason in a sentence for the person.
+        metrics: final values by name: the task's own, and ``latency_ms``, ``parameters``, ``peak_memory_mb``.
+        test_metrics: the task's ``test``, for verify trials only.
+        violations: constraint name → amount; ≤ 0 is met.
+        curve: (report number from 1, value) of the first quality objective's metric.
+        seconds: phase → wall seconds.
+    """
+
+    number: int
+    kind: Kind
+    label: str
+    plan: HeadPlan
+    params: Mapping[str, ParamValue]
+    repeat: int
+    seed: int
+    outcome: Outcome | None
+    message: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    test_metrics: Mapping[str, float] = field(default_factory=dict)
+    violations: Mapping[str, float] = field(default_factory=dict)
+    curve: tuple[tuple[int, float], ...] = ()
+    latency: LatencyProfile | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    started: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every constraint is met."""
+        return all(amount <= 0 for amount in self.violations.values())
+
+    @property
+    def on_offer(self) -> bool:
+        """Whether the trial may enter a front: trained to the end and feasible."""
+        return self.outcome is Outcome.OK and self.feasible

@@ -1,0 +1,158 @@
+"""One trial, from request to result: the pure work of a worker, whatever executor runs it."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from headtune.errors import Diverged, HeadtuneError, StopTrial
+from headtune.timing import Lane
+from headtune.trial.build import build_planned
+from headtune.trial.contract import Channel
+from headtune.trial.measuring import lane_of, measure_trial
+from headtune.trial.messages import Measurement, TrialRequest, TrialResult
+from headtune.trial.outcome import Outcome
+from headtune.trial.run import Run
+from headtune.trial.seeding import seed_everything
+from headtune.trial.setup import TrialSetup
+from headtune.trial.task import Task
+
+T = TypeVar("T")
+
+
+def run_trial(setup: TrialSetup, request: TrialRequest, channel: Channel) -> TrialResult:
+    """Build the model, apply the plan, measure it alone, and train it, reporting as it goes.
+
+    Whatever happens inside, a result comes back: a trial always says how it ended.
+    """
+    clock = _Stopwatch()
+    try:
+        with _threads(setup.threads):
+            return _Trial(setup, request, channel, clock).run()
+    except Diverged as error:
+        return _ended(Outcome.DIVERGED, str(error), clock)
+    except StopTrial:
+        return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
+    except HeadtuneError as error:
+        return _ended(Outcome.CRASHED, str(error), clock, detail=traceback.format_exc())
+    except (Exception, SystemExit) as error:
+        outcome = Outcome.OUT_OF_MEMORY if _out_of_memory(error) else Outcome.CRASHED
+        return _ended(outcome, _sentence(outcome, error), clock, detail=traceback.format_exc())
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    setup: TrialSetup
+    request: TrialRequest
+    channel: Channel
+    clock: "_Stopwatch"
+
+    def run(self) -> TrialResult:
+        lane = lane_of(self.setup)
+        task = self.clock.time("import", self.setup.task.load)
+        with lane.shared():
+            model = self.clock.time("build", lambda: self._build(task))
+            if self.request.kind != "verify":
+                measurement = self.clock.time("measure", lambda: self._measure(task, model, lane))
+                if self.request.kind == "search" and not measurement.feasible:
+                    return _ended(Outcome.INFEASIBLE, _broken(measurement), self.clock)
+            return self._train(task, model, lane)
+
+    def _build(self, task: Task) -> nn.Module:
+        return build_planned(self.setup, task, self.request.plan, self.request.params, self.request.seed)
+
+    def _measure(self, task: Task, model: nn.Module, lane: Lane) -> Measurement:
+        measurement = measure_trial(self.setup, task, self.request, model, lane)
+        self.channel.measured(measurement)
+        return measurement
+
+    def _train(self, task: Task, model: nn.Module, lane: Lane) -> TrialResult:
+        run = Run(
+            epochs=self.request.epochs,
+            seed=self.request.seed,
+            params=self.request.params,
+            device=torch.device(self.setup.device),
+            channel=self.channel,
+            folder=None if self.setup.scratch is None else self.setup.scratch / self.request.key,
+        )
+        seed_everything(self.request.seed)
+        handle = lane.attach(model)
+        try:
+            if task.train is not None:
+                train = task.train
+                self.clock.time("train", lambda: train(model, run))
+            metrics = self.clock.time("evaluate", lambda: self._quality(task, model, run))
+            test = {} if self.request.kind != "verify" or task.test is None else dict(task.test(model))
+        finally:
+            handle.remove()
+        missing = [goal.metric for goal in self.setup.objectives if not goal.measured and goal.metric not in metrics]
+        if missing:
+            came = ", ".join(sorted(metrics)) or "nothing"
+            return _ended(Outcome.CRASHED, f"never reported {', '.join(missing)}; it reported {came}", self.clock)
+        run.clear()
+        return TrialResult(
+            outcome=Outcome.OK,
+            message=Outcome.OK.sentence,
+            metrics=metrics,
+            test_metrics=test,
+            seconds=self.clock.seconds,
+        )
+
+    def _quality(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
+        reported = dict(run.last)
+        if task.evaluate is None:
+            return reported
+        metrics = {name: float(value) for name, value in task.evaluate(model).items()}
+        run.check_finite(metrics)
+        return reported | metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopwatch:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def time(self, phase: str, work: Callable[[], T]) -> T:
+        began = time.perf_counter()
+        try:
+            return work()
+        finally:
+            self.seconds[phase] = time.perf_counter() - began
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _ended(outcome: Outcome, message: str, clock: _Stopwatch, detail: str = "") -> TrialResult:
+    return TrialResult(outcome=outcome, message=message, seconds=clock.seconds, detail=detail)
+
+
+def _broken(measurement: Measurement) -> str:
+    amounts: Mapping[str, float] = measurement.violations
+    broken = [f"{name} by {amount:.4g}" for name, amount in amounts.items() if amount > 0]
+    return f"breaks {' and '.join(broken)}; known before training, so no epoch was paid"
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+def _sentence(outcome: Outcome, error: BaseException) -> str:
+    what = f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
+    return f"{outcome.sentence}: {what} ({where})"

@@ -1,0 +1,96 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TASK = "task = None\n"
+
+FULL = """\
+version: 1
+name: digits-vit
+task: train.py:task
+task_args: {data: ../digits}
+seed: 3
+space:
+  hold: head_dim
+  weights: fresh
+  heads: {min: 1, max: 16, divisible_by: 2}
+  tie: {stages: 2}
+  sites:
+    "role=cross": {heads: [1, 2, 4]}
+    "encoder.*": {kv_heads: auto}
+  kv_heads: same
+  head_dims: [16, 32]
+  params:
+    lr: {low: 1e-4, high: 1e-2, log: true}
+    layers: {low: 1, high: 4, type: int, default: 2}
+    optimizer: [adamw, sgd]
+objectives:
+  - {metric: val_accuracy, direction: maximize}
+  - {metric: latency_ms, direction: minimize}
+constraints:
+  head_dim: {min: 4, multiple_of: 4}
+  latency_ms: {max_ratio: 1.5, of: present}
+  parameters: {max: 2e6}
+  peak_memory_mb: {max: 8000}
+latency:
+  device: cpu
+  threads: 2
+  dtype: bfloat16
+  batch_size: 8
+  seq_len: 128
+  mode: forward
+search:
+  trials: 12
+  timeout: 1h30m
+  sampler: tpe
+  epochs: 7
+  stop_early: false
+verify:
+  top: 4
+  seeds: 2
+resources:
+  cpus: 2
+  gpus: 0.5
+  concurrent: 3
+  cluster: auto
+  executor: ray
+output: out
+storage: sqlite:///kept.db
+"""
+
+SMALL = """\
+version: 1
+name: small
+task: train.py:task
+space:
+  hold: width
+  weights: fresh
+objectives:
+  - {metric: val_loss, direction: minimize}
+"""
+
+
+@pytest.fixture(scope="session")
+def full() -> str:
+    """A study that uses every key."""
+    return FULL
+
+
+@pytest.fixture(scope="session")
+def small() -> str:
+    """A study with nothing but the required keys."""
+    return SMALL
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a study file beside a train.py."""
+    (tmp_path / "train.py").write_text(TASK)
+
+    def write_text(text: str) -> Path:
+        path = tmp_path / "study.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_text

@@ -1,0 +1,53 @@
+"""SeedNoise against closed forms and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from headtune.study.noise import LEVEL, SeedNoise
+
+
+def test_pooled_sd_is_the_root_of_the_mean_variance() -> None:
+    rows = [(1.0, 3.0), (10.0, 14.0)]  # variances 2 and 8, one degree of freedom each
+    noise = SeedNoise.of(rows)
+    assert noise.freedom == 2
+    assert noise.sd == pytest.approx(math.sqrt(5))
+
+
+def test_rows_of_unlike_length_weigh_by_their_freedom() -> None:
+    noise = SeedNoise.of([(0.0, 2.0), (0.0, 0.0, 3.0), (7.0,)])
+    assert noise.freedom == 3
+    assert noise.sd == pytest.approx(math.sqrt((2 + 6) / 3))
+
+
+def test_two_plans_agree_with_the_two_sample_t_test() -> None:
+    rng = np.random.default_rng(0)
+    for shift in (0.0, 0.5, 1.0, 2.0, 4.0):
+        a, b = rng.normal(0, 1, 5).tolist(), rng.normal(shift, 1, 4).tolist()
+        expected = stats.ttest_ind(a, b).pvalue < LEVEL
+        assert SeedNoise.of([a, b]).differ(a, b) == expected
+
+
+def test_one_seed_tells_nothing_apart() -> None:
+    noise = SeedNoise.of([(0.1,), (0.9,)])
+    assert noise.freedom == 0
+    assert not noise.differ((0.1,), (0.9,))
+
+
+def test_without_noise_any_gap_is_a_difference_and_equality_is_none() -> None:
+    noise = SeedNoise.of([(1.0, 1.0), (2.0, 2.0)])
+    assert noise.differ((1.0, 1.0), (2.0, 2.0))
+    assert not noise.differ((1.0, 1.0), (1.0, 1.0))
+
+
+def test_equal_plans_are_told_apart_as_often_as_the_level_says() -> None:
+    rng = np.random.default_rng(1)
+    repeats = 2000
+    told = 0
+    for _ in range(repeats):
+        rows = rng.normal(0.9, 0.02, (6, 3))
+        told += SeedNoise.of(rows.tolist()).differ(rows[0].tolist(), rows[1].tolist())
+    # 4 standard errors of a binomial share of 0.05 in 2000 draws: 0.0195.
+    assert abs(told / repeats - LEVEL) < 0.0195

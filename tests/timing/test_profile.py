@@ -1,0 +1,36 @@
+import json
+
+from headtune.timing import LatencyProfile, LatencyProtocol
+
+
+def profile_of_everything() -> LatencyProfile:
+    return LatencyProfile(
+        protocol=LatencyProtocol(device="cpu", threads=2, dtype="bfloat16", batch_size=3, seq_len=7),
+        median_ms=1.25,
+        p90_ms=1.5,
+        interval_ms=(1.125, 1.375),
+        ratio=0.5,
+        ratio_interval=(0.25, 0.75),
+        reference_median_ms=2.5,
+        samples=42,
+        calls_per_sample=3,
+        settled=True,
+        contended=True,
+        device_name="a device",
+        versions={"torch": "9.9"},
+    )
+
+
+def test_json_and_back() -> None:
+    profile = profile_of_everything()
+    assert LatencyProfile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
+
+
+def test_json_holds_every_field_by_its_name() -> None:
+    data = profile_of_everything().to_json()
+    assert set(data) == set(LatencyProfile.__dataclass_fields__)
+    assert data["protocol"]["dtype"] == "bfloat16"
+
+
+def test_interval_is_the_ratios() -> None:
+    assert profile_of_everything().interval == (0.25, 0.75)
