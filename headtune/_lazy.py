@@ -23,6 +23,6 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, there = homes[name].partition(":")
-        return vars(import_module(module))[there or name]
+        return getattr(import_module(module), there or name)
 
     return get

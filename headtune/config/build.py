@@ -64,7 +64,9 @@ def _number(setting: str | int) -> int | None:
     return setting if isinstance(setting, int) else None
 
 
-def _param(section: ParamRangeSection | ParamChoiceSection) -> Param:
+def _param(section: list[str | bool | int | float] | ParamRangeSection | ParamChoiceSection) -> Param:
+    if isinstance(section, list):
+        return ChoiceParam(choices=tuple(section))
     default = section.default
     if isinstance(section, ParamChoiceSection):
         return ChoiceParam(choices=tuple(section.choices), default=default)

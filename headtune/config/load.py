@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from headtune.config.document import Document
-from headtune.config.overrides import Override, overridden
+from headtune.config.overrides import Override, overridden, parse_all
 from headtune.config.problems import explain
 from headtune.config.schema import StudyFile
+from headtune.config.section import Problem
 from headtune.errors import SpecError
 
 if TYPE_CHECKING:
@@ -36,21 +37,22 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> "StudySpec":
 
 def load_file(path: Path, overrides: Sequence[str] = ()) -> StudyFile:
     """What the file *path* says, checked against the schema; see :func:`load_study`."""
-    settings = [Override.parse(text) for text in overrides]
+    settings, unread = parse_all(overrides)
     document = Document.parse(_read(path), str(path))
     if not isinstance(document.value, dict):
         raise SpecError(f"{path}:1: must hold keys such as `version: 1`; `headtune init` writes a study to start from")
-    content = overridden(document.value, settings)
+    content, misfits = overridden(document.value, settings)
+    problems: list[Problem] = []
     try:
-        return StudyFile.model_validate(content, context=path.resolve().parent)
+        file = StudyFile.model_validate(content, context=path.resolve().parent)
     except ValidationError as error:
         problems = [problem for each in error.errors() for problem in explain(each, StudyFile)]
-    raise SpecError(*_placed(problems, document, settings))
+    if problems or unread or misfits:
+        raise SpecError(*_placed(problems, document, settings), *unread, *misfits)
+    return file
 
 
-def _placed(
-    problems: Iterable[tuple[tuple[str | int, ...], str]], document: Document, settings: Sequence[Override]
-) -> list[str]:
+def _placed(problems: Iterable[Problem], document: Document, settings: Sequence[Override]) -> list[str]:
     """The problems in the order of their lines, with their places; those of overrides last."""
     lines: list[tuple[int, str]] = []
     typed: list[str] = []

@@ -73,12 +73,20 @@ class Override:
         return content[key]
 
 
-def overridden(content: Any, overrides: Sequence[Override]) -> Any:  # noqa: ANN401
-    """A copy of *content* with every override in it.
+def parse_all(texts: Sequence[str]) -> tuple[list[Override], list[str]]:
+    """The overrides in *texts*, and the problems of those that are none."""
+    overrides: list[Override] = []
+    problems: list[str] = []
+    for text in texts:
+        try:
+            overrides.append(Override.parse(text))
+        except SpecError as error:
+            problems += error.problems
+    return overrides, problems
 
-    Raises:
-        SpecError: lists the overrides that do not fit.
-    """
+
+def overridden(content: Any, overrides: Sequence[Override]) -> tuple[Any, list[str]]:  # noqa: ANN401
+    """A copy of *content* with every override in it, and the problems of those that do not fit."""
     content = copy.deepcopy(content)
     problems: list[str] = []
     for override in overrides:
@@ -86,6 +94,4 @@ def overridden(content: Any, overrides: Sequence[Override]) -> Any:  # noqa: ANN
             override.put(content)
         except SpecError as error:
             problems += error.problems
-    if problems:
-        raise SpecError(*problems)
-    return content
+    return content, problems

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, Tag
+from pydantic import AfterValidator, Field, Tag
 
-from headtune.config.section import Problem, Section
+from headtune.config.section import Problem, Section, broken
 from headtune.config.values import CHOICES, EMPTY, LIST, MAPPING, WORD, Identifier, Number, Scalar, either, kind, later
 from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.options import SiteOptions, SpaceOptions
@@ -101,7 +101,7 @@ class ParamRangeSection(Section):
 
 
 class ParamChoiceSection(Section):
-    """``params: {optimizer: {choices: [adamw, sgd], default: sgd}}``, or the list alone."""
+    """``params: {optimizer: {choices: [adamw, sgd], default: sgd}}``; without a default the list alone says the same."""
 
     choices: list[Scalar]
     """the values to choose from"""
@@ -109,30 +109,43 @@ class ParamChoiceSection(Section):
 
     def problems(self) -> Iterable[Problem]:
         """What the choices and the default must keep."""
-        values = [(type(choice), choice) for choice in self.choices]
-        if not values:
-            yield ("choices",), "must name at least one value"
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                yield ("choices", index), f"is there twice: {value[1]!r}; keep one"
-        if values and self.default is not None and (type(self.default), self.default) not in values:
+        yield from _choice_problems(self.choices, ("choices",))
+        if self.default is not None and (type(self.default), self.default) not in _typed(self.choices):
             yield ("default",), f"must be one of the choices (got {self.default!r})"
 
 
-def _written_out(value: object) -> object:
-    return {"choices": value} if isinstance(value, list) else value
+def _typed(choices: list[str | bool | int | float]) -> list[tuple[type, str | bool | int | float]]:
+    """The choices with their types, so that 1 and true are two."""
+    return [(type(choice), choice) for choice in choices]
+
+
+def _choice_problems(choices: list[str | bool | int | float], keys: tuple[str, ...] = ()) -> Iterable[Problem]:
+    typed = _typed(choices)
+    if not typed:
+        yield keys, "must name at least one value"
+    for index, choice in enumerate(typed):
+        if choice in typed[:index]:
+            yield (*keys, index), f"is there twice: {choice[1]!r}; keep one"
+
+
+def _sound(choices: list[str | bool | int | float]) -> list[str | bool | int | float]:
+    problems = list(_choice_problems(choices))
+    if problems:
+        raise broken(problems)
+    return choices
 
 
 def _param_shape(value: object) -> str | None:
     if isinstance(value, dict):
         return CHOICES if "choices" in value else MAPPING
-    return None
+    return LIST if isinstance(value, list) else None
 
 
 AnyParam = Annotated[
-    Annotated[ParamChoiceSection, Tag(CHOICES)] | Annotated[ParamRangeSection, Tag(MAPPING)],
+    Annotated[list[Scalar], AfterValidator(_sound), Tag(LIST)]
+    | Annotated[ParamChoiceSection, Tag(CHOICES)]
+    | Annotated[ParamRangeSection, Tag(MAPPING)],
     kind("a range such as {low: 0.0, high: 1.0} or a list of choices", _param_shape),
-    BeforeValidator(_written_out),
 ]
 
 

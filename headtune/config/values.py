@@ -64,7 +64,11 @@ def _number(value: object) -> int | float:
 
 
 def _scalar(value: object) -> str | bool | int | float:
-    return value if isinstance(value, str | bool) else _number(value)
+    if isinstance(value, str | bool):
+        return value
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise refuse("must be text, a number, true or false")
+    return value
 
 
 def _seconds(value: object) -> float:

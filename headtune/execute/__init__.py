@@ -1,6 +1,5 @@
-"""Where trials run: in this process, or in Ray's workers."""
+"""Where trials run: in this process (:mod:`.inline`), or in Ray's workers (:mod:`.ray_tune`, which loads Ray)."""
 
 from headtune.execute.inline import InlineExecutor
-from headtune.execute.ray_tune import RayExecutor
 
-__all__ = ["InlineExecutor", "RayExecutor"]
+__all__ = ["InlineExecutor"]

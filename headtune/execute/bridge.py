@@ -37,7 +37,7 @@ class Bridge:
         if request is Signal.WAIT:
             return None
         if request is Signal.DONE:
-            return Searcher.FINISHED  # type: ignore[no-any-return]
+            return Searcher.FINISHED
         self.numbers[trial_id] = request.number
         return {"request": request}
 
@@ -71,18 +71,24 @@ class Bridge:
         self.broker.finish(self.numbers.pop(trial_id), result)
 
 
-class BrokerSearcher(Searcher):  # type: ignore[misc]
+class BrokerSearcher(Searcher):
     """Tune asks it for trials."""
 
     def __init__(self, bridge: Bridge) -> None:
         super().__init__(metric=None, mode=None)
         self._bridge = bridge
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any) -> bool:  # noqa: ANN401
+    def set_search_properties(
+        self,
+        metric: str | None,
+        mode: str | None,
+        config: Mapping[str, Any],
+        **spec: Any,  # noqa: ANN401
+    ) -> bool:
         """Nothing to set: metrics and directions are the broker's."""
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
         """The broker's next trial."""
         return self._bridge.propose(trial_id)
 
@@ -97,7 +103,7 @@ class BrokerSearcher(Searcher):  # type: ignore[misc]
         """Nothing to read back."""
 
 
-class BrokerStopper(Stopper):  # type: ignore[misc]
+class BrokerStopper(Stopper):
     """Tune shows it every result first, and obeys."""
 
     def __init__(self, bridge: Bridge, interrupt: Interrupt) -> None:
@@ -113,7 +119,7 @@ class BrokerStopper(Stopper):  # type: ignore[misc]
         return self._interrupt.asked
 
 
-class LossReporter(tune.Callback):  # type: ignore[misc]
+class LossReporter(tune.Callback):
     """Tune tells it when a worker died."""
 
     def __init__(self, bridge: Bridge) -> None:

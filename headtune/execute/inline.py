@@ -16,18 +16,20 @@ T = TypeVar("T")
 class InlineExecutor:
     """Runs one trial at a time in the calling process.
 
-    A trial that ends the process (``os._exit``, the kernel's out-of-memory killer) ends the driver with it; the next start
-    finds the study as it was and tries that trial again.
+    A trial that ends the process (``os._exit``, the kernel's out-of-memory killer) ends the driver with it; the next
+    start finds the study as it was and tries that trial again.
     """
 
-    slots = 1
+    @property
+    def slots(self) -> int:
+        """One."""
+        return 1
 
     def run(self, broker: Broker, setup: TrialSetup) -> None:
         """Run trials until the broker has no more."""
         with immediate_interrupts():
-            while isinstance(request := broker.propose(), Signal) is False:
-                result = run_trial(setup, request, _Direct(broker, request.number))
-                broker.finish(request.number, result)
+            while not isinstance(request := broker.propose(), Signal):
+                broker.finish(request.number, run_trial(setup, request, _Direct(broker, request.number)))
 
     def call(self, job: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
         """Run *job* here."""

@@ -4,6 +4,7 @@ Every start is a fresh ``Tuner``; Tune's own experiment state is thrown away, si
 durable truth.
 """
 
+import logging
 import os
 import shutil
 import tempfile
@@ -14,9 +15,9 @@ from typing import Any, TypeVar
 import ray
 from ray import tune
 
-from headtune.errors import InputError
+from headtune.errors import InputError, MeasurementError
 from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, LossReporter
-from headtune.execute.interrupts import deferred_interrupts
+from headtune.execute.interrupts import deferred_interrupts, immediate_interrupts
 from headtune.execute.trainable import pinned, train
 from headtune.trial.contract import Broker
 from headtune.trial.setup import TrialSetup
@@ -50,7 +51,9 @@ class RayExecutor:
         InputError: the cluster cannot hold one trial, or cannot be reached.
     """
 
-    def __init__(self, *, cpus: int = 1, gpus: float = 0, concurrent: int | None = None, cluster: str = "local") -> None:
+    def __init__(
+        self, *, cpus: int = 1, gpus: float = 0, concurrent: int | None = None, cluster: str = "local"
+    ) -> None:
         self._cpus, self._gpus, self._cluster = cpus, gpus, cluster
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
@@ -92,12 +95,15 @@ class RayExecutor:
 
     def call(self, job: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
         """Run *job* in a worker with a trial's resources."""
-        remote = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0)(pinned)
-        reference = remote.remote(self._cpus, job, args)
-        try:
-            return ray.get(reference)  # type: ignore[no-any-return]
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
+        remote: Any = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0)(pinned)
+        with immediate_interrupts():
+            try:
+                value: T = ray.get(remote.remote(self._cpus, job, args))
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except (ray.exceptions.WorkerCrashedError, ray.exceptions.RayActorError) as error:
+                raise MeasurementError(f"the worker that measures died: killed, or out of memory ({error})") from None
+        return value
 
     def close(self) -> None:
         """Shut Ray down, if this executor started it."""
@@ -112,18 +118,18 @@ class RayExecutor:
 def _start(cluster: str, cpus_wanted: int) -> None:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
     if cluster == "local":
         cores = max(os.cpu_count() or 1, cpus_wanted)
-        ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+        ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         return
     try:
-        ray.init(address=cluster, **quiet)
+        ray.init(address=cluster, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, TimeoutError) as error:
         raise InputError(
-            f"resources.cluster: no Ray cluster at {cluster!r} ({error}); start one with `ray start --head`, or use local"
+            f"resources.cluster: no Ray cluster at {cluster!r} ({error}); "
+            "start one with `ray start --head`, or use local"
         ) from None
 
 
 def _total(resource: str) -> float:
-    return float(ray.cluster_resources().get(resource, 0))
+    return float(ray.cluster_resources().get(resource, 0))  # type: ignore[no-untyped-call]

@@ -21,12 +21,12 @@ def losses(values: Sequence[Sequence[float]], objectives: Sequence[Objective]) -
             NaN or infinite: what diverged has no place among points that are compared.
     """
     problems = [
-        f"point {number}: {len(point)} values for {len(objectives)} objectives"
+        f"point {number}: it has {len(point)} of {len(objectives)} values, one for each objective"
         for number, point in enumerate(values)
         if len(point) != len(objectives)
     ]
     problems += [
-        f"point {number}: {objective.metric} is {value}; leave out trials that diverged"
+        f"point {number}: {objective.metric} is {value}; only finite numbers compare, so leave out what diverged"
         for number, point in enumerate(values)
         for objective, value in zip(objectives, point, strict=False)
         if not isfinite(value)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from headtune.errors import InputError
 from headtune.pareto.objective import Direction
-from headtune.report.front_rows import FrontRow
+from headtune.report.front_rows import Estimate, FrontRow
 from headtune.report.wording import is_measured
 from headtune.study.record import StudyRecord
 from headtune.timing import differs
@@ -21,7 +21,13 @@ class Judgement(StrEnum):
     SAME = "same"
     NOISE = "within the noise"
     ONE_SEED = "one seed, noise unknown"
-    UNKNOWN = "direction unknown"
+    UNLIKE = "timed under unlike conditions"
+    UNKNOWN = "larger than the noise"
+
+    @property
+    def tone(self) -> str:
+        """``better``, ``worse`` or nothing: how the page colours the change."""
+        return self.value if self in (Judgement.BETTER, Judgement.WORSE) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +56,28 @@ def shown_metrics(record: StudyRecord, rows: Sequence[FrontRow]) -> tuple[str, .
 
 def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
     """Every metric known of both plans, in the order of :func:`shown_metrics`."""
-    found = (_change(record, metric, row, against) for metric in shown_metrics(record, [row, against]))
-    return tuple(change for change in found if change is not None)
+    found = []
+    for metric in shown_metrics(record, [row, against]):
+        ours, theirs = row.value(metric), against.value(metric)
+        if ours is None or theirs is None or not math.isfinite(ours - theirs):
+            continue
+        noise = _noise(row.quality.get(metric), against.quality.get(metric))
+        timed = metric == "latency_ms"
+        doubt = _doubt_of_latency(row, against) if timed else _doubt(metric, ours - theirs, noise)
+        judged = _judge(direction_of(record, metric), ours - theirs)
+        found.append(_change(metric, ours, theirs, noise=noise, judged=judged, doubt=doubt))
+    return tuple(found)
+
+
+def test_changes(row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
+    """Every test metric of both plans; which direction is better is the task's secret."""
+    found = []
+    for metric, ours in row.test.items():
+        if (theirs := against.test.get(metric)) is not None and math.isfinite(ours.mean - theirs.mean):
+            noise, difference = _noise(ours, theirs), ours.mean - theirs.mean
+            doubt = _doubt(metric, difference, noise)
+            found.append(_change(metric, ours.mean, theirs.mean, noise=noise, judged=Judgement.UNKNOWN, doubt=doubt))
+    return tuple(found)
 
 
 def direction_of(record: StudyRecord, metric: str) -> Direction | None:
@@ -60,41 +86,46 @@ def direction_of(record: StudyRecord, metric: str) -> Direction | None:
     return asked.get(metric, "minimize" if is_measured(metric) else None)
 
 
-def _change(record: StudyRecord, metric: str, row: FrontRow, against: FrontRow) -> Change | None:
-    ours, theirs = row.value(metric), against.value(metric)
-    if ours is None or theirs is None or not math.isfinite(ours - theirs):
-        return None
-    spreads = row.deviation(metric), against.deviation(metric)
-    noise = None if spreads[0] is None or spreads[1] is None else max(spreads[0], spreads[1])
+def _change(
+    metric: str, ours: float, theirs: float, *, noise: float | None, judged: Judgement, doubt: Judgement | None
+) -> Change:
     difference = ours - theirs
-    if difference == 0:
-        judgement = Judgement.SAME
-    elif noise is None and not is_measured(metric):
-        judgement = Judgement.ONE_SEED
-    elif _drowned(metric, difference, noise, row, against):
-        judgement = Judgement.NOISE
-    else:
-        judgement = _judge(direction_of(record, metric), difference)
     return Change(
         metric=metric,
         difference=difference,
         relative=difference / abs(theirs) if theirs else None,
         noise=noise,
-        judgement=judgement,
+        judgement=Judgement.SAME if difference == 0 else doubt or judged,
     )
-
-
-def _drowned(metric: str, difference: float, noise: float | None, row: FrontRow, against: FrontRow) -> bool:
-    """Whether the noise is as large as the difference: one standard deviation, or intervals of latency that overlap."""
-    if metric == "latency_ms" and row.latency is not None and against.latency is not None:
-        try:
-            return not differs(row.latency, against.latency)
-        except InputError:  # timed on different devices: nothing can be said of their noise
-            return False
-    return noise is not None and abs(difference) <= noise
 
 
 def _judge(direction: Direction | None, difference: float) -> Judgement:
     if direction is None:
         return Judgement.UNKNOWN
     return Judgement.BETTER if (difference > 0) == (direction == "maximize") else Judgement.WORSE
+
+
+def _noise(ours: Estimate | None, theirs: Estimate | None) -> float | None:
+    """The larger of two standard deviations, where both are known."""
+    if ours is None or theirs is None or ours.deviation is None or theirs.deviation is None:
+        return None
+    return max(ours.deviation, theirs.deviation)
+
+
+def _doubt(metric: str, difference: float, noise: float | None) -> Judgement | None:
+    """Why a difference may be none: seeds alone move the value as far, or only one seed stands behind it."""
+    if is_measured(metric):
+        return None
+    if noise is None:
+        return Judgement.ONE_SEED
+    return Judgement.NOISE if abs(difference) <= noise else None
+
+
+def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:
+    """The same for two latencies: their intervals overlap, or nothing is known of their noise."""
+    if row.latency is None or against.latency is None:
+        return None
+    try:
+        return None if differs(row.latency, against.latency) else Judgement.NOISE
+    except InputError:
+        return Judgement.UNLIKE

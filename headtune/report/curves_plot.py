@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -31,7 +32,7 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
     axes.set_xlabel("report of the training function")
     axes.set_ylabel(axis_label(objective))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _draw_legend(axes, trials, list(named.values()))
+    _draw_legend(figure, trials, list(named.values()))
     return finished_picture(
         figure,
         name="curves",
@@ -49,20 +50,19 @@ def _draw(axes: Axes, trial: TrialRecord, row: FrontRow | None) -> None:
     colour = _QUIET_LINE if row is None else mark_of(row).colour
     shown = [value if math.isfinite(value) else math.nan for value in values]
     alone = "." if len(shown) == 1 else ""
-    axes.plot(steps, shown, color=colour, linewidth=0.9 if row is None else 1.6, marker=alone, zorder=2 + (row is not None))
+    width, depth = (0.9, 2) if row is None else (1.3, 3)
+    axes.plot(steps, shown, color=colour, linewidth=width, marker=alone, zorder=depth)
     if trial.outcome is Outcome.STOPPED:
         axes.plot(steps[-1:], shown[-1:], color=colour, marker="x", markersize=5, zorder=4)
 
 
-def _draw_legend(axes: Axes, trials: Sequence[TrialRecord], named: Sequence[FrontRow]) -> None:
+def _draw_legend(figure: Figure, trials: Sequence[TrialRecord], named: Sequence[FrontRow]) -> None:
     drawn = {trial.plan for trial in trials}
     marks = {mark_of(row).words: mark_of(row).colour for row in named if row.plan in drawn}
     handles = [Line2D([], [], color=colour, linewidth=1.8, label=words) for words, colour in marks.items()]
-    handles.append(Line2D([], [], color=_QUIET_LINE, linewidth=1.2, label="other trials"))
+    handles.append(Line2D([], [], color=_QUIET_LINE, linewidth=1.2, label="other trials" if named else "trials"))
     if any(trial.outcome is Outcome.STOPPED for trial in trials):
         handles.append(Line2D([], [], color=_QUIET_LINE, marker="x", linestyle="", label="stopped early here"))
-    figure = axes.get_figure(root=True)
-    assert figure is not None
     figure.legend(handles=handles, loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
 
 

@@ -13,10 +13,9 @@ from headtune.report.front_rows import Estimate, FrontRow, front_table
 from headtune.report.search_front import front_hypervolume, front_trials, objective_values
 from headtune.report.tally import outcome_counts, trained_trials
 from headtune.study.record import StudyRecord
-from headtune.timing.profile import LatencyProfile
 from headtune.trial.record import TrialRecord
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 def front_document(record: StudyRecord) -> Json:

@@ -1,4 +1,4 @@
-"""One look for every picture: colours that colour-blind readers can tell apart, quiet axes, no global state left behind."""
+"""One look for every picture: colours that colour-blind readers tell apart, quiet axes, no global state left behind."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,8 @@ PLAN = "#0072b2"
 RECOMMENDED = "#d55e00"
 PRESENT = "#1c2733"
 RULE = "#009e73"
-SHADE = "#0072b2"
+
+_ROLES = {"present": ("s", PRESENT, "present counts"), "rule": ("D", RULE, "rule of thumb")}
 
 WIDTH_IN = 8.0
 DPI = 200
@@ -80,22 +81,30 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """How a plan is drawn."""
+    """How a plan is drawn.
 
+    Attributes:
+        name: of the look, for the page's style sheet.
+    """
+
+    name: str
     colour: str
     shape: str
     words: str
 
 
 def mark_of(row: FrontRow) -> Mark:
-    """The colour, the shape and the words of a plan: the recommended one, the present counts, the rule of thumb, any other."""
+    """How a plan is drawn: its colour says whether it is recommended, its shape whether it is a reference."""
+    role = next((role for role in _ROLES if role in row.labels), "")
+    shape, colour, words = _ROLES.get(role, ("o", PLAN, "finalist" if row.verified else "on the front"))
     if row.recommended:
-        return Mark(colour=RECOMMENDED, shape="o", words="recommended")
-    if "present" in row.labels:
-        return Mark(colour=PRESENT, shape="s", words="present counts")
-    if "rule" in row.labels:
-        return Mark(colour=RULE, shape="D", words="rule of thumb")
-    return Mark(colour=PLAN, shape="o", words="other plans shown")
+        return Mark(
+            name="recommended",
+            colour=RECOMMENDED,
+            shape=shape,
+            words=f"recommended: the {words}" if role else "recommended",
+        )
+    return Mark(name=role or "plan", colour=colour, shape=shape, words=words if row.verified else f"{words}, one seed")
 
 
 @contextmanager

@@ -1,21 +1,36 @@
 """One panel of the front's picture: two metrics, the trials as dots, the plans shown with their error bars."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TypedDict
 
 from matplotlib.axes import Axes
 
 from headtune.report.figure_style import FAINT, PLAN, QUIET, RECOMMENDED, mark_of
 from headtune.report.front_points import Axis, Dot, Standing
 from headtune.report.front_rows import FrontRow
+from headtune.report.front_view import Point, ends, frame_panel, limits_in_view, reach
 from headtune.report.label_placement import Label, place_labels
 from headtune.report.search_front import front_trials
-from headtune.report.wording import axis_label, metric_title
 from headtune.study.record import StudyRecord
 
-_LOG_FROM = 30.0
+
+class _Look(TypedDict, total=False):
+    marker: str
+    s: float
+    color: str
+    facecolor: str
+    edgecolor: str
+    linewidth: float
+
+
 _DOT = "#9fb0c0"
-_MARGIN = 0.07
+_LOOKS: Mapping[Standing, _Look] = {
+    Standing.FINISHED: {"marker": "o", "s": 26, "facecolor": _DOT, "edgecolor": "white", "linewidth": 0.6},
+    Standing.STOPPED: {"marker": "x", "s": 20, "color": _DOT, "linewidth": 1.1},
+    Standing.INFEASIBLE: {"marker": "v", "s": 30, "facecolor": "white", "edgecolor": QUIET, "linewidth": 0.9},
+}
 
 
 def draw_panel(
@@ -23,9 +38,11 @@ def draw_panel(
 ) -> None:
     """Draw trials, front, limits and plans, the plans on top."""
     x, y = pair
-    _frame(axes, rows, pair, panel)
-    if x.is_objective and len(record.objectives) == 2:
-        _draw_front(axes, record, pair)
+    whole = x.is_objective and len(record.objectives) == 2
+    reference = _reference(record, pair) if whole else None
+    frame_panel(axes, rows, pair, panel, reference)
+    if whole:
+        _draw_front(axes, record, pair, reference)
     _draw_limits(axes, record, pair)
     for standing in Standing:
         _draw_dots(axes, standing, [dot for dot in panel if dot.standing is standing])
@@ -33,68 +50,31 @@ def draw_panel(
         _draw_plan(axes, row, x.metric, y.metric)
 
 
-def write_letters(axes: Axes, rows: Sequence[FrontRow], pair: tuple[Axis, Axis]) -> None:
+def write_letters(axes: Axes, rows: Sequence[FrontRow], pair: tuple[Axis, Axis], panel: Sequence[Dot]) -> None:
     """Write each plan's letter beside its point; the layout must be settled."""
     x, y = pair
+    obstacles = [(dot.x, dot.y) for dot in panel if dot.y is not None]
+    for row in rows:
+        across, up = row.value(x.metric), row.value(y.metric)
+        if across is not None and up is not None:
+            obstacles += [(end, up) for end in ends(row, x.metric)] + [(across, end) for end in ends(row, y.metric)]
     labels = [
         Label(text=row.letter, x=across, y=up, colour=mark_of(row).colour)
         for row in _by_importance(rows)
         if (across := row.value(x.metric)) is not None and (up := row.value(y.metric)) is not None
     ]
-    place_labels(axes, labels)
-
-
-def in_view(axes: Axes, dot: Dot) -> bool:
-    """Whether the dot lies inside the panel."""
-    left, right = sorted(axes.get_xlim())
-    low, high = sorted(axes.get_ylim())
-    return left <= dot.x <= right and (dot.y is None or low <= dot.y <= high)
+    place_labels(axes, labels, obstacles)
 
 
 def _by_importance(rows: Sequence[FrontRow]) -> list[FrontRow]:
     return sorted(rows, key=lambda row: (not row.recommended, not row.labels, not row.verified))
 
 
-def _frame(axes: Axes, rows: Sequence[FrontRow], pair: tuple[Axis, Axis], panel: Sequence[Dot]) -> None:
-    x, y = pair
-    trained = [dot for dot in panel if dot.standing in (Standing.FINISHED, Standing.INFEASIBLE)] or list(panel)
-    across = [dot.x for dot in trained] + [end for row in rows for end in _ends(row, x.metric)]
-    up = [dot.y for dot in trained if dot.y is not None] + [end for row in rows for end in _ends(row, y.metric)]
-    _limit(across, axes.set_xlim, axes.set_xscale)
-    _limit(up, axes.set_ylim, axes.set_yscale)
-    axes.set_xlabel(axis_label(x.objective) if x.is_objective else metric_title(x.metric))
-    axes.set_ylabel(axis_label(y.objective))
-
-
-def _limit(values: Iterable[float], set_limits: Callable[[float, float], object], set_scale: Callable[[str], object]) -> None:
-    values = list(values)
-    if not values:
-        return
-    low, high = min(values), max(values)
-    if low > 0 and high / low > _LOG_FROM:
-        set_scale("log")
-        room = (high / low) ** _MARGIN
-        set_limits(low / room, high * room)
-    else:
-        room = _MARGIN * (high - low) or 0.1 * abs(high) or 1.0
-        set_limits(low - room, high + room)
-
-
-def _ends(row: FrontRow, metric: str) -> tuple[float, ...]:
-    value = row.value(metric)
-    if value is None or not math.isfinite(value):
-        return ()
-    below, above = _error(row, metric)
-    return value - below, value + above
-
-
-def _error(row: FrontRow, metric: str) -> tuple[float, float]:
-    """How far the error bar of a verified plan reaches below and above its value."""
-    value, interval = row.value(metric), row.latency_interval_ms
-    if metric == "latency_ms" and value is not None and interval is not None:
-        return max(0.0, value - interval[0]), max(0.0, interval[1] - value)
-    deviation = row.deviation(metric) or 0.0
-    return deviation, deviation
+def _reference(record: StudyRecord, pair: tuple[Axis, Axis]) -> Point | None:
+    if record.reference_point is None:
+        return None
+    at = {objective.metric: value for objective, value in zip(record.objectives, record.reference_point, strict=True)}
+    return at[pair[0].metric], at[pair[1].metric]
 
 
 def _draw_plan(axes: Axes, row: FrontRow, x: str, y: str) -> None:
@@ -106,8 +86,8 @@ def _draw_plan(axes: Axes, row: FrontRow, x: str, y: str) -> None:
         axes.errorbar(
             across,
             up,
-            xerr=[[end] for end in _error(row, x)],
-            yerr=[[end] for end in _error(row, y)],
+            xerr=[[end] for end in reach(row, x)],
+            yerr=[[end] for end in reach(row, y)],
             fmt="none",
             ecolor=mark.colour,
             elinewidth=1.1,
@@ -124,7 +104,7 @@ def _draw_plan(axes: Axes, row: FrontRow, x: str, y: str) -> None:
         edgecolor="white" if row.verified else mark.colour,
         linewidth=1.0 if row.verified else 1.4,
         zorder=6,
-        label=mark.words if row.verified else f"{mark.words}, one seed",
+        label=mark.words,
     )
     if row.recommended:
         axes.scatter([across], [up], s=250, facecolor="none", edgecolor=RECOMMENDED, linewidth=1.2, zorder=6)
@@ -135,22 +115,14 @@ def _draw_dots(axes: Axes, standing: Standing, placed: Sequence[Dot]) -> None:
         return
     across = [dot.x for dot in placed]
     if standing is Standing.UNTRAINED:
-        floor = axes.get_xaxis_transform()
-        axes.scatter(across, [0.02] * len(placed), marker="|", s=55, color=QUIET, transform=floor, label=standing)
+        floor = [0.02] * len(placed)
+        axes.scatter(across, floor, marker="|", s=55, color=QUIET, transform=axes.get_xaxis_transform(), label=standing)
         return
     up = [math.nan if dot.y is None else dot.y for dot in placed]
-    match standing:
-        case Standing.FINISHED:
-            axes.scatter(across, up, s=26, facecolor=_DOT, edgecolor="white", linewidth=0.6, zorder=3, label=standing)
-        case Standing.STOPPED:
-            axes.scatter(across, up, marker="x", s=20, color=_DOT, linewidth=1.1, zorder=3, label=standing)
-        case _:
-            axes.scatter(
-                across, up, marker="v", s=30, facecolor="white", edgecolor=QUIET, linewidth=0.9, zorder=3, label=standing
-            )
+    axes.scatter(across, up, zorder=3, label=standing, **_LOOKS[standing])
 
 
-def _draw_front(axes: Axes, record: StudyRecord, pair: tuple[Axis, Axis]) -> None:
+def _draw_front(axes: Axes, record: StudyRecord, pair: tuple[Axis, Axis], reference: Point | None) -> None:
     """The staircase of the searched front, and the area between it and the reference point."""
     x, y = pair
     corners = sorted(
@@ -160,19 +132,23 @@ def _draw_front(axes: Axes, record: StudyRecord, pair: tuple[Axis, Axis]) -> Non
     if not corners:
         return
     steps = [corners[0]]
-    for before, corner in zip(corners, corners[1:], strict=False):
+    for before, corner in pairwise(corners):
         steps += [(corner[0], before[1]), corner]
     axes.plot(*zip(*steps, strict=True), color=PLAN, linewidth=1.2, alpha=0.55, zorder=2, label="front, as searched")
-    if record.reference_point is None:
+    inside = [] if reference is None else [step for step in steps if _beats(step, reference, pair)]
+    if reference is None or not inside:
         return
-    at = {objective.metric: value for objective, value in zip(record.objectives, record.reference_point, strict=True)}
-    worst = at[x.metric], at[y.metric]
-    area = [(corners[0][0], worst[1]), *steps, (worst[0], corners[-1][1]), worst]
+    area = [(inside[0][0], reference[1]), *inside, (reference[0], inside[-1][1]), reference]
     axes.fill(*zip(*area, strict=True), color=PLAN, alpha=0.06, linewidth=0, zorder=1, label="hypervolume")
-    axes.scatter([worst[0]], [worst[1]], marker="+", s=60, color=QUIET, linewidth=1.2, zorder=2, label="reference point")
+    axes.scatter(*reference, marker="+", s=60, color=QUIET, linewidth=1.2, zorder=2, label="reference point")
+
+
+def _beats(step: Point, reference: Point, pair: tuple[Axis, Axis]) -> bool:
+    return all(axis.objective.better(at, worst) for axis, at, worst in zip(pair, step, reference, strict=True))
 
 
 def _draw_limits(axes: Axes, record: StudyRecord, pair: tuple[Axis, Axis]) -> None:
+    limits = limits_in_view(axes, record, pair)
     for axis, draw in zip(pair, (axes.axvline, axes.axhline), strict=True):
-        if axis.metric in record.limits:
-            draw(record.limits[axis.metric], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1, label="limit")
+        if axis.metric in limits:
+            draw(limits[axis.metric], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1, label="limit")

@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headtune.report.figure_style import Picture, finished_picture, new_figure
-from headtune.report.front_panel import draw_panel, in_view, write_letters
-from headtune.report.front_points import Axis, Dot, dots, picture_axes
+from headtune.report.front_panel import draw_panel, write_letters
+from headtune.report.front_points import Axis, Dot, Standing, dots, picture_axes
 from headtune.report.front_rows import FrontRow
+from headtune.report.front_view import in_view, limits_in_view
 from headtune.report.search_front import front_hypervolume
-from headtune.report.wording import count, listing, metric_title, number, quantity
+from headtune.report.wording import count, listing, metric_name, metric_title, number, quantity
 from headtune.study.record import StudyRecord
+
+_LEGEND = (*Standing, "front, as searched", "hypervolume", "reference point", "limit")
 
 
 def front_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
@@ -26,21 +30,22 @@ def front_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
     _draw_legend(figure, panels)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    for axes, pair in zip(panels, pairs, strict=True):
-        write_letters(axes, rows, pair)
-    hidden = sum(not in_view(axes, dot) for axes, panel in zip(panels, placed, strict=True) for dot in panel)
-    return finished_picture(
-        figure, name="front", alt=_alt(rows, pairs), caption=" ".join(_caption(record, rows, pairs, hidden))
-    )
+    for axes, pair, panel in zip(panels, pairs, placed, strict=True):
+        write_letters(axes, rows, pair, panel)
+    caption = [*_caption(record, rows, pairs), *_outside(record, panels, pairs, placed)]
+    return finished_picture(figure, name="front", alt=_alt(rows, pairs), caption=" ".join(caption))
 
 
 def _draw_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """One legend below all panels: plans first, then trials, then lines."""
-    named = {}
+    named: dict[str, Artist] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
-    figure.legend(named.values(), named.keys(), loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
+    plans = [words for words in reversed(named) if words not in _LEGEND]
+    order = [*plans, *(words for words in _LEGEND if words in named)]
+    handles = [named[words] for words in order]
+    figure.legend(handles, order, loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
 
 
 def _alt(rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]]) -> str:
@@ -53,26 +58,44 @@ def _alt(rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]]) -> str:
     return f"Scatter plot of {listing(shown)}: {'; '.join(plans) or 'no plan is on the front yet'}."
 
 
-def _caption(
-    record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]], hidden: int
-) -> list[str]:
-    said = ["Letters name the plans of the table below."]
+def _caption(record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]]) -> list[str]:
+    said = ["Letters name the plans of the table below."] if rows else []
     if any(row.verified for row in rows):
-        said.append(
-            "Filled marks were retrained with new seeds: vertical bars are one standard deviation over seeds, "
-            "horizontal bars the 95 % interval of the latency."
-        )
+        said.append("Filled marks were retrained with new seeds; their bars are one standard deviation over seeds")
+        timed = any(axis.metric == "latency_ms" for pair in pairs for axis in pair)
+        said[-1] += ", or the 95 % interval of the latency." if timed else "."
     if len(pairs) > 1:
         said.append("Each panel shows two objectives, so a plan on the front can look worse than another in one panel.")
     if not pairs[0][0].is_objective:
-        said.append(f"{metric_title(pairs[0][0].metric)} is shown for orientation; it is no objective of this study.")
+        name = metric_name(pairs[0][0].metric)
+        said.append(f"The {name} across is there for orientation only: it is no objective of this study.")
     volume = front_hypervolume(record)
     if volume is not None and record.reference_point is not None:
         point = [
             quantity(objective.metric, value)
             for objective, value in zip(record.objectives, record.reference_point, strict=True)
         ]
-        said.append(f"The hypervolume of the searched front is {number(volume)}, seen from the reference point ({', '.join(point)}).")
+        said.append(
+            f"The hypervolume of the searched front is {number(volume)}, "
+            f"seen from the reference point ({', '.join(point)})."
+        )
+    return said
+
+
+def _outside(
+    record: StudyRecord, panels: Sequence[Axes], pairs: Sequence[tuple[Axis, Axis]], placed: Sequence[Sequence[Dot]]
+) -> list[str]:
+    """What has no place in the picture: limits and trials far from all trained plans."""
+    said = []
+    for axes, pair in zip(panels, pairs, strict=True):
+        for metric in {axis.metric for axis in pair} & (record.limits.keys() - limits_in_view(axes, record, pair)):
+            said.append(f"The limit of {quantity(metric, record.limits[metric])} lies outside the picture.")
+    hidden = {
+        dot.number
+        for axes, panel in zip(panels, placed, strict=True)
+        for dot in panel
+        if not in_view(axes, dot.x, dot.y)
+    }
     if hidden:
-        said.append(f"{count(hidden, 'trial lies', 'trials lie')} outside the picture.")
+        said.append(f"{count(len(hidden), 'trial lies', 'trials lie')} outside the picture.")
     return said

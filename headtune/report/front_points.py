@@ -61,7 +61,9 @@ def picture_axes(record: StudyRecord) -> tuple[tuple[Axis, Axis], ...]:
         for metric in (("latency_ms", "parameters") if timed else ("parameters", "latency_ms"))
         if metric != quality.metric
     )
-    return ((Axis(objective=Objective(metric=beside, direction="minimize"), is_objective=False), Axis(objective=quality)),)
+    return (
+        (Axis(objective=Objective(metric=beside, direction="minimize"), is_objective=False), Axis(objective=quality)),
+    )
 
 
 def quality_objective(record: StudyRecord) -> Objective | None:

@@ -128,7 +128,6 @@ def baseline_labels(record: StudyRecord, plan: HeadPlan) -> tuple[str, ...]:
     return tuple(name for name, baseline in record.baselines.items() if baseline == plan)
 
 
-
 def _finalist_row(record: StudyRecord, index: int, finalist: Finalist) -> FrontRow:
     same = [trial for trial in record.trials if _identity(trial) == _identity(finalist)]
     front = {trial.number for trial in front_trials(record)}

@@ -49,12 +49,14 @@ def _caption(record: StudyRecord, growth: tuple[Growth, ...]) -> str:
     final = growth[-1].hypervolume
     shape = {1: "distance", 2: "area"}.get(len(record.objectives), "volume")
     said = [
-        f"The {shape} between the front and the reference point, in {unit}: it grows whenever the search finds a better "
-        "trade-off, and stays flat while it finds none."
+        f"The {shape} between the front and the reference point, in {unit}: it grows whenever the search finds "
+        "a better trade-off, and stays flat while it finds none."
     ]
     if final > 0:
         first = next(step for step in growth if step.hypervolume == final)
-        said.append(f"It reached its final value, {number(final)}, at trained trial {first.trained:,} of {len(growth):,}.")
+        said.append(
+            f"It reached its final value, {number(final)}, at trained trial {first.trained:,} of {len(growth):,}."
+        )
     else:
         said.append("It is 0: no plan on offer is better than the reference point in every objective.")
     return " ".join(said)

@@ -37,7 +37,9 @@ def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Sequence[tuple[
     Returns:
         The box of each label, in pixels.
     """
-    scale = axes.get_figure(root=True).dpi / 72
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    scale = figure.dpi / 72
     taken = [_around(axes, x, y, scale) for x, y in [*((label.x, label.y) for label in labels), *obstacles]]
     boxes: list[Bbox] = []
     for label in labels:
@@ -60,9 +62,7 @@ def _write(axes: Axes, label: Label, taken: Sequence[Bbox], scale: float) -> Bbo
     )
     size, frame = Text.get_window_extent(text), axes.get_window_extent()
     across, up = axes.transData.transform((label.x, label.y))
-    places = [
-        (step, _beside(across, up, side, step * scale, size)) for step, side in product(_STEPS_PT, _SIDES)
-    ]
+    places = [(step, _beside(across, up, side, step * scale, size)) for step, side in product(_STEPS_PT, _SIDES)]
     step, box = min(places, key=lambda place: _hidden(place[1], taken) + _outside(place[1], frame))
     text.set_position(((box.x0 - across) / scale, (box.y0 - up) / scale))
     if text.arrow_patch is not None:

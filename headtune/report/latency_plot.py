@@ -1,7 +1,7 @@
 """The picture of the latency range that was found before any training."""
 
 from headtune.report.figure_style import FAINT, INK, PLAN, QUIET, Picture, finished_picture, new_figure
-from headtune.report.wording import baseline_words, metric_title, number
+from headtune.report.wording import baseline_words, metric_title, number, quantity
 from headtune.study.record import StudyRecord
 
 
@@ -28,7 +28,13 @@ def latency_picture(record: StudyRecord) -> Picture | None:
             zorder=3,
         )
         axes.annotate(
-            f"{number(middle)} ms", (high, down), (9, 0), textcoords="offset points", va="center", fontsize=8.5, color=QUIET
+            quantity("latency_ms", middle),
+            (high, down),
+            (9, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=QUIET,
         )
     limit = record.limits.get("latency_ms")
     if limit is not None:
@@ -39,10 +45,15 @@ def latency_picture(record: StudyRecord) -> Picture | None:
     axes.margins(x=0.18)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"←   {metric_title('latency_ms')}   lower is better")
-    said = "; ".join(f"{baseline_words(name)} {number(timed.profiles[name].ratio * timed.reference_ms)} ms" for name in names)
+    said = [
+        f"{baseline_words(name)} {quantity('latency_ms', timed.profiles[name].ratio * timed.reference_ms)}"
+        for name in names
+    ]
     return finished_picture(
         figure,
         name="latency",
-        alt=f"Latency of the plans that span the space: {said}.",
-        caption="Medians with their 95 % intervals, each timed in alternation with the present counts before any training.",
+        alt=f"Latency of the plans that span the space: {'; '.join(said)}.",
+        caption=(
+            "Medians with their 95 % intervals, each timed in alternation with the present counts before any training."
+        ),
     )

@@ -30,11 +30,13 @@ def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
     panels = 1 if len(record.sites) <= _ONE_PANEL_UP_TO else min(_MOST_PANELS, ceil(len(record.sites) / 48))
     height = ceil(len(record.sites) / panels)
     parts = [record.sites[start : start + height] for start in range(0, len(record.sites), height)]
+    labels = site_labels([site.path for site in record.sites], 36 if panels == 1 else 44 // panels)
     figure, grids = new_figure(0.7 + height * (0.3 if height <= 12 else 0.19), columns=panels)
     heads = [row.plan[site.path].num_heads for row in plans for site in record.sites]
     norm = LogNorm(min(heads), max(*heads, 2 * min(heads)))
-    for axes, sites in zip(grids, parts, strict=True):
-        _draw(axes, sites, plans, norm, longest=36 if panels == 1 else 44 // panels, columns=_FEWEST_COLUMNS // panels)
+    for axes, sites, start in zip(grids, parts, range(0, len(record.sites), height), strict=True):
+        _draw(axes, sites, labels[start : start + height], plans, norm)
+        axes.set_xlim(0, max(_FEWEST_COLUMNS // panels, len(plans)))
         axes.set_ylim(height, 0)
     words = [f"{row.letter} has {row.plan.label}" for row in plans]
     return finished_picture(
@@ -46,7 +48,7 @@ def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
 
 
 def _draw(
-    axes: Axes, sites: Sequence[AttentionSite], plans: Sequence[FrontRow], norm: LogNorm, *, longest: int, columns: int
+    axes: Axes, sites: Sequence[AttentionSite], labels: Sequence[str], plans: Sequence[FrontRow], norm: LogNorm
 ) -> None:
     heads = [[row.plan[site.path].num_heads for row in plans] for site in sites]
     axes.pcolormesh(heads, cmap=_HEADS, norm=norm, edgecolors="white", linewidth=2)
@@ -57,9 +59,8 @@ def _draw(
             colour = "white" if shade > 0.5 else INK
             text = _cell(row.plan[site.path], site)
             axes.text(across + 0.5, down + 0.52, text, ha="center", va="center", fontsize=small, color=colour)
-    axes.set_xlim(0, max(columns, len(plans)))
     axes.set_xticks([across + 0.5 for across in range(len(plans))], [row.letter for row in plans])
-    axes.set_yticks([down + 0.5 for down in range(len(sites))], [_elided(site.path, longest) for site in sites])
+    axes.set_yticks([down + 0.5 for down in range(len(sites))], labels)
     axes.tick_params(length=0, labelsize=small, top=False, labeltop=True, labelbottom=False)
     for label, row in zip(axes.get_xticklabels(), plans, strict=True):
         label.set(color=mark_of(row).colour, fontweight="bold", fontsize=9)
@@ -73,11 +74,32 @@ def _cell(here: HeadCount, site: AttentionSite) -> str:
     return str(here) if here.head_dim not in (site.head_dim, implied) else str(here).partition("x")[0]
 
 
-def _elided(path: str, longest: int) -> str:
-    if len(path) <= longest:
-        return path
-    tail = longest * 2 // 3
-    return f"{path[: longest - tail - 1]}…{path[-tail:]}"
+def site_labels(paths: Sequence[str], longest: int) -> list[str]:
+    """Paths at most *longest* characters long, where need be without what all share, then with shortened names.
+
+    Numbers are kept, since they tell the layers apart.
+    """
+    if all(len(path) <= longest for path in paths):
+        return list(paths)
+    split = [path.split(".") for path in paths]
+    head, tail = _shared(split), _shared([parts[::-1] for parts in split])
+    bare = [parts[head : len(parts) - tail] for parts in split]
+    marks = ["…"] * (head > 0), ["…"] * (tail > 0)
+    for room in (longest, 8, 5, 3):
+        labels = [".".join([*marks[0], *(_cut(part, room) for part in parts), *marks[1]]) for parts in bare]
+        if all(len(label) <= longest for label in labels):
+            break
+    return labels
+
+
+def _shared(split: Sequence[Sequence[str]]) -> int:
+    """How many leading parts all paths share; each keeps one of its own."""
+    most = min(map(len, split)) - 1
+    return next((place for place in range(most) if len({parts[place] for parts in split}) > 1), most)
+
+
+def _cut(part: str, room: int) -> str:
+    return part if len(part) <= room or part.isdigit() else f"{part[: room - 1]}…"
 
 
 def _caption(record: StudyRecord, plans: Sequence[FrontRow], left_out: int) -> str:

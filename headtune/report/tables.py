@@ -85,11 +85,11 @@ def _trial_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Row:
 
 
 def _plan_columns(plan: HeadPlan) -> Row:
-    return (
-        {f"heads:{path}": count.num_heads for path, count in plan}
-        | {f"kv_heads:{path}": count.num_kv_heads for path, count in plan}
-        | {f"head_dim:{path}": count.head_dim for path, count in plan}
-    )
+    return {
+        **{f"heads:{path}": count.num_heads for path, count in plan},
+        **{f"kv_heads:{path}": count.num_kv_heads for path, count in plan},
+        **{f"head_dim:{path}": count.head_dim for path, count in plan},
+    }
 
 
 def _columns(group: str, values: Mapping[str, object]) -> Row:

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from headtune.heads.plan import HeadPlan
 from headtune.pareto.objective import MEASURED_METRICS, Objective
+from headtune.trial.params import ParamValue
 
 _NAMES = {"latency_ms": "latency", "parameters": "parameters", "peak_memory_mb": "peak memory"}
 _UNITS = {"latency_ms": "ms", "peak_memory_mb": "MB"}
@@ -16,6 +17,8 @@ _BASELINES = {
     "smallest": "all smallest",
     "largest": "all largest",
 }
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LONGEST_AMOUNT = 9
 _MINUS = "\u2212"
 _LONGEST_LABEL = 44
 
@@ -64,12 +67,13 @@ def axis_label(objective: Objective) -> str:
 
 
 def number(value: float) -> str:
-    """A value with four significant digits, and every digit of a whole number: ``0.9571``, ``12.35``, ``1,204,224``."""
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else ("infinite" if value > 0 else f"{_MINUS}infinite")
-    if abs(value) >= 1000 or float(value).is_integer():
-        return f"{value:,.0f}".replace("-", _MINUS)
-    return f"{value:.4g}".replace("-", _MINUS)
+    """A value with four significant digits, and every digit of a whole number: ``0.9570``, ``12.35``, ``1,204,224``."""
+    return _plain(value, f"{value:#.4g}")
+
+
+def setting(value: ParamValue) -> str:
+    """A hyper-parameter as a person would write it: ``0.001``, ``adam``."""
+    return _plain(value, f"{value:.4g}") if isinstance(value, float) else str(value)
 
 
 def quantity(metric: str, value: float) -> str:
@@ -86,10 +90,10 @@ def spread(mean: float, deviation: float | None) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign: ``+0.021``, ``−0.4``, ``0``."""
+    """A difference with its sign and three significant digits: ``+0.0213``, ``−0.410``, ``0``."""
     if value == 0:
         return "0"
-    return f"+{number(value)}" if value > 0 else number(value)
+    return ("+" if value > 0 else "") + _plain(value, f"{value:#.3g}")
 
 
 def percent(ratio: float) -> str:
@@ -99,14 +103,33 @@ def percent(ratio: float) -> str:
     return ("0" if text in ("+0.0", "-0.0") else text.replace("-", _MINUS)) + " %"
 
 
+def _plain(value: float, digits: str) -> str:
+    """The *digits* of a value; a whole or large number in full, and words for what is not finite."""
+    if math.isnan(value):
+        return "not a number"
+    if math.isinf(value):
+        return "infinite" if value > 0 else f"{_MINUS}infinite"
+    if abs(value) >= 1000 or float(value).is_integer():
+        digits = f"{value:,.0f}"
+    return digits.replace("-", _MINUS)
+
+
 def interval(bounds: tuple[float, float]) -> str:
     """A 95 % interval: ``3.1 – 3.3``."""
     return f"{number(bounds[0])} – {number(bounds[1])}"
 
 
 def count(amount: int, noun: str, plural: str = "") -> str:
-    """An amount with its noun: ``1 trial``, ``3 trials``."""
-    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+    """An amount with its noun: ``1 trial``, ``3 trials``, ``5.04 × 10⁷⁴ legal plans``."""
+    return f"{_amount(amount)} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def _amount(amount: int) -> str:
+    digits = str(amount)
+    if len(digits) <= _LONGEST_AMOUNT:
+        return f"{amount:,}"
+    # An amount of plans may be too large for a float.
+    return f"{digits[0]}.{digits[1:3]} × 10{str(len(digits) - 1).translate(_RAISED)}"
 
 
 def listing(parts: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """A trial as Optuna keeps it, from and to a :class:`TrialRecord`.
 
-States are honest: trained to the end is COMPLETE, stopped and infeasible are PRUNED, everything that went wrong is FAIL.
-What a person wants to read beside them stands in the trial's user attributes.
+States are honest: trained to the end is COMPLETE, stopped and infeasible are PRUNED, what went wrong is FAIL. What a
+person wants to read beside them stands in the trial's user attributes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from optuna.trial import FrozenTrial, TrialState
 
-from headtune.heads.plan import HeadPlan
+from headtune.heads import HeadPlan
 from headtune.search.draft import Draft
-from headtune.timing.profile import LatencyProfile
+from headtune.timing import LatencyProfile
 from headtune.trial.messages import Measurement
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
@@ -22,6 +22,8 @@ Superseded = Literal["stale", "lost"]
 _SUPERSEDED = ("stale", "lost")
 
 _STATES = {Outcome.OK: TrialState.COMPLETE, Outcome.STOPPED: TrialState.PRUNED, Outcome.INFEASIBLE: TrialState.PRUNED}
+
+_MADE_OF = "training"
 
 CONSTRAINTS = "constraints"
 """The one key that both Optuna and its dashboard read; a list, so that the order is fixed."""
@@ -34,18 +36,16 @@ def state_of(outcome: Outcome) -> TrialState:
 
 def born(record: TrialRecord) -> dict[str, Any]:
     """What is known of a trial when it starts."""
-    draft = Draft.of(record)
-    return {
-        "kind": record.kind,
+    made_of = {
+        "key": Draft.of(record).key,
         "label": record.label,
-        "heads": record.plan.label,
         "plan": record.plan.to_json(),
         "params": dict(record.params),
         "repeat": record.repeat,
         "seed": record.seed,
-        "key": draft.key,
-        "seconds": dict(record.seconds),
     }
+    found = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of, "seconds": dict(record.seconds)}
+    return found | ({"label": record.label} if record.label else {})
 
 
 def known(measurement: Measurement) -> dict[str, Any]:
@@ -71,7 +71,12 @@ def constraint_vector(violations: Mapping[str, float], limits: Sequence[str]) ->
 
 def ours(trial: FrozenTrial) -> bool:
     """Whether this project made the trial."""
-    return "kind" in trial.user_attrs
+    return _MADE_OF in trial.user_attrs
+
+
+def key_of(trial: FrozenTrial) -> str:
+    """Which training the trial is an attempt at."""
+    return str(trial.user_attrs[_MADE_OF]["key"])
 
 
 def superseded(trial: FrozenTrial) -> bool:
@@ -82,15 +87,16 @@ def superseded(trial: FrozenTrial) -> bool:
 def record_of(trial: FrozenTrial) -> TrialRecord:
     """The record of a trial that counts."""
     kept = trial.user_attrs
+    made_of = kept[_MADE_OF]
     latency = kept.get("latency")
     return TrialRecord(
         number=trial.number,
         kind=kept["kind"],
-        label=kept["label"],
-        plan=HeadPlan.from_json(kept["plan"]),
-        params=kept["params"],
-        repeat=kept["repeat"],
-        seed=kept["seed"],
+        label=made_of["label"],
+        plan=HeadPlan.from_json(made_of["plan"]),
+        params=made_of["params"],
+        repeat=made_of["repeat"],
+        seed=made_of["seed"],
         outcome=_outcome(trial),
         message=kept.get("reason", ""),
         metrics=kept.get("metrics", {}),

@@ -12,7 +12,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from headtune.errors import StorageError
-from headtune.pareto.objective import Objective
+from headtune.pareto import Objective
 from headtune.search import attributes
 from headtune.search.attributes import Superseded
 from headtune.search.draft import Draft
@@ -46,10 +46,10 @@ class TrialBook:
         return tuple(attributes.record_of(trial) for trial in self._trials() if not attributes.superseded(trial))
 
     def unfinished(self) -> tuple[Draft, ...]:
-        """Trainings whose attempts all lost their driver or worker: to be started again, in the order they first were."""
+        """Trainings whose attempts all lost their driver or worker, in the order of their first attempts."""
         trials = self._trials()
-        settled = {trial.user_attrs["key"] for trial in trials if not attributes.superseded(trial)}
-        open_trials = {trial.user_attrs["key"]: trial for trial in trials if trial.user_attrs["key"] not in settled}
+        settled = {attributes.key_of(trial) for trial in trials if not attributes.superseded(trial)}
+        open_trials = {attributes.key_of(trial): trial for trial in trials if attributes.key_of(trial) not in settled}
         return tuple(Draft.of(attributes.record_of(trial)) for trial in open_trials.values())
 
     def begin(
@@ -110,12 +110,12 @@ class TrialBook:
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
         trials = self._trials()
-        attempts = Counter(trial.user_attrs["key"] for trial in trials if attributes.superseded(trial))
+        attempts = Counter(attributes.key_of(trial) for trial in trials if attributes.superseded(trial))
         for trial in trials:
             if trial.state.is_finished():
                 continue
-            self._ids[trial.number] = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
-            if attempts[trial.user_attrs["key"]] + 1 < ATTEMPTS:
+            self._ids[trial.number] = self._id_of(trial.number)
+            if attempts[attributes.key_of(trial)] + 1 < ATTEMPTS:
                 self.supersede(trial.number, "stale", message)
             else:
                 record = replace(attributes.record_of(trial), message=f"ended its process {ATTEMPTS} times: {message}")
@@ -125,6 +125,10 @@ class TrialBook:
         with told():
             found = self._storage.get_all_trials(self._study_id, deepcopy=False)
         return [trial for trial in found if attributes.ours(trial)]
+
+    def _id_of(self, number: int) -> int:
+        with told():
+            return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def _set(self, trial_id: int, found: Mapping[str, Any]) -> None:
         for name, value in found.items():
@@ -143,8 +147,8 @@ def told() -> Iterator[None]:
         yield
     except StorageInternalError as error:
         raise StorageError(
-            f"storage: the database failed ({reason(error)}); free its disk or bring it back, then run the same command "
-            "again: at most the trials in flight are lost"
+            f"storage: the database failed ({reason(error)}); free its disk or bring it back, then run the same "
+            "command again: at most the trials in flight are lost"
         ) from None
     except KeyError:
         raise StorageError("storage: the study was deleted while it ran; run the command again to begin anew") from None

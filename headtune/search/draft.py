@@ -2,16 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collections.abc import Mapping
-
-from headtune.heads.plan import HeadPlan
+from headtune.heads import HeadPlan
+from headtune.search.seeds import trial_seed
 from headtune.trial.messages import Kind, TrialRequest
 from headtune.trial.params import ParamValue
 from headtune.trial.record import TrialRecord
-
-from headtune.search.seeds import trial_seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ class Facts:
     """JSON values by name, kept with one study.
 
     A value that is longer than what every database keeps in one field (64 kB in MySQL) is cut into parts. The new parts
-    are written beside the old ones and the name is pointed at them last, so that a kill in mid-write leaves the old value.
+    are written beside the old ones and the name is pointed at them last, so that a kill in mid-write leaves the old.
     """
 
     def __init__(self, storage: BaseStorage, study_id: int) -> None:

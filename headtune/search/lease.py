@@ -82,20 +82,26 @@ class Lease:
         """
         if not force and time.monotonic() - self._beaten < _BEAT_S:
             return
-        other, _ = _read(self._facts)
-        if other is None or other.id != self._holder.id:
+        if not self.held():
+            other, _ = _read(self._facts)
             raise StudyBusyError(
-                f"study {self._study!r} was taken over by {other or 'a driver that has ended'} while this one was silent "
-                f"for more than {EXPIRES_S} s; run one driver at a time"
+                f"study {self._study!r} was taken over by {other or 'a driver that has ended'} while this one was "
+                f"silent for more than {EXPIRES_S} s; run one driver at a time"
             )
         self._write()
 
+    def held(self) -> bool:
+        """Whether no other driver took the study over."""
+        other, _ = _read(self._facts)
+        return other is not None and other.id == self._holder.id
+
     def release(self) -> None:
         """Give the study back; a second call does nothing."""
-        other, _ = _read(self._facts)
-        if other is not None and other.id == self._holder.id:
-            self._facts.remember(_NAME, None)
-        self._lock.release()
+        try:
+            if self.held():
+                self._facts.remember(_NAME, None)
+        finally:
+            self._lock.release()
 
     def _write(self) -> None:
         self._facts.remember(_NAME, {"holder": asdict(self._holder), "beat": time.time()})

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from optuna.storages import BaseStorage
+from optuna.storages import BaseStorage, RDBStorage
 
 from headtune.errors import StorageError
-from headtune.pareto.objective import Objective
+from headtune.pareto import Objective
 from headtune.search.book import TrialBook, told
 from headtune.search.facts import Facts
 from headtune.search.fingerprint import check_unchanged
 from headtune.search.lease import Lease, take_lock
 from headtune.search.lock import FileLock, lock_path
+from headtune.search.sqlite import drop_log, sqlite_path
 from headtune.search.storage import open_storage, shown
 from headtune.search.studies import VERIFY_SUFFIX, find_study, open_study, study_names
 from headtune.trial.record import TrialRecord
@@ -68,8 +70,11 @@ class Ledger:
         ...     ledger.remember("elapsed_s", 3.5)
     """
 
-    def __init__(self, view: LedgerView, storage: BaseStorage, study_id: int, lease: Lease) -> None:
+    def __init__(
+        self, view: LedgerView, storage: RDBStorage, study_id: int, lease: Lease, file: Path | None
+    ) -> None:
         self._view = view
+        self._file = file
         self._storage = storage
         self._study_id = study_id
         self._facts = Facts(storage, study_id)
@@ -85,7 +90,7 @@ class Ledger:
         fingerprint: Mapping[str, Any],
         manifest: Mapping[str, Any],
     ) -> "Ledger":
-        """Begin the study called *name*, or continue it. Trials that its last driver left running are set to be started again.
+        """Begin the study called *name*, or continue it; trials that its last driver left running are started again.
 
         Args:
             url: an Optuna storage URL.
@@ -112,7 +117,8 @@ class Ledger:
             undo.callback(lease.release)
             facts.remember("objectives", goals)
             facts.remember("manifest", dict(manifest))
-            ledger = cls(LedgerView(storage, name, study_id), storage, study_id, lease)
+            view = LedgerView(storage, name, study_id)
+            ledger = cls(view, storage, study_id, lease, sqlite_path(url))
             ledger._release_trials()
             undo.pop_all()
         return ledger
@@ -135,7 +141,9 @@ class Ledger:
     def __enter__(self) -> "Ledger":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -195,11 +203,15 @@ class Ledger:
 
     def close(self) -> None:
         """Set trials that still run to be started again by the next driver, and give the study back."""
-        try:
-            self._release_trials()
-        finally:
-            with told():
+        with told():
+            try:
+                if self._lease.held():
+                    self._release_trials()
+            finally:
                 self._lease.release()
+        self._storage.engine.dispose()
+        if self._file is not None:
+            drop_log(self._file)
 
     def _release_trials(self) -> None:
         self.book().release(_STALE)
@@ -221,8 +233,8 @@ def _begin(
     if before is None:
         if storage.get_n_trials(found) > 0:
             raise StorageError(f"storage: the study {name!r} in {where} was not made by headtune; choose another name")
-        facts.remember("fingerprint", dict(fingerprint))
         facts.remember("version", VERSION)
+        facts.remember("fingerprint", dict(fingerprint))
     else:
         check_unchanged(name, before, fingerprint)
         version = facts.recall("version")

@@ -8,13 +8,13 @@ from pathlib import Path
 from weakref import WeakSet
 
 from headtune.errors import StorageError
-from headtune.search.storage import sqlite_path
+from headtune.search.sqlite import sqlite_path
 
 
 class FileLock:
     """An exclusive lock on a file. The file stays; only the lock on it counts.
 
-    A process that is forked while the lock is held lets go of its copy, so that the lock dies with the one that took it.
+    A process forked while the lock is held lets go of its copy, so that the lock dies with the one that took it.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Optuna without its side effects: no log lines, no warnings, one thread, and everyone's random generators untouched."""
+"""Optuna without its side effects: no log lines, no warnings, one thread, global random generators untouched."""
 
 import logging
 import random

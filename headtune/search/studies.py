@@ -8,7 +8,7 @@ from optuna.exceptions import DuplicatedStudyError
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
-from headtune.pareto.objective import Objective
+from headtune.pareto import Objective
 from headtune.search.quiet import silent
 
 

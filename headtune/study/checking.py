@@ -92,5 +92,6 @@ def _calling(name: str, work: Callable[[], T]) -> T:
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise TaskError(
-            f"task.{name} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno}, in {place.name})"
+            f"task.{name} raised {type(error).__name__}: {error} "
+            f"({place.filename}, line {place.lineno}, in {place.name})"
         ) from error

@@ -20,10 +20,10 @@ def choose_finalists(
     reference_point: Sequence[float] | None,
     top: int,
 ) -> tuple[TrialRecord, ...]:
-    """At most *top* trials of the front, those that together hold most of its hypervolume; then the present and the rule.
+    """At most *top* trials of the front, those that hold most of its hypervolume; then the present and the rule.
 
-    The best in the first objective is taken first, then always the one that adds most (greedily, which is within 1 − 1/e
-    of the best choice; Nemhauser, Wolsey and Fisher, 1978). Without a reference point, the front's own order.
+    The best in the first objective is taken first, then always the one that adds most (greedily, which is within
+    1 − 1/e of the best choice; Nemhauser, Wolsey and Fisher, 1978). Without a reference point, the front's own order.
     """
     rest = list(front_of(trials, objectives).items)
     chosen: list[TrialRecord] = []
@@ -35,7 +35,12 @@ def choose_finalists(
         rest.remove(pick)
     taken = {_identity(trial) for trial in chosen}
     for trial in trials:
-        if trial.label in ALWAYS and trial.outcome is not None and trial.outcome.trained and _identity(trial) not in taken:
+        if (
+            trial.label in ALWAYS
+            and trial.outcome is not None
+            and trial.outcome.trained
+            and _identity(trial) not in taken
+        ):
             chosen.append(trial)
             taken.add(_identity(trial))
     return tuple(chosen)

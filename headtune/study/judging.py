@@ -86,7 +86,9 @@ def _fastest_tie(
 def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, noise: SeedNoise) -> tuple[str, ...]:
     rows = [finalist.quality[quality.metric] for finalist in finalists]
     if noise.freedom == 0:
-        return (f"Each finalist was trained on one seed only: no difference in {quality.metric} can be told from noise.",)
+        return (
+            f"Each finalist was trained on one seed only: no difference in {quality.metric} can be told from noise.",
+        )
     found = []
     if not any(noise.differ(a, b) for index, a in enumerate(rows) for b in rows[:index]):
         found.append(

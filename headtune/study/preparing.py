@@ -1,6 +1,7 @@
 """From a checked study to what its workers need."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headtune.study.checking import Checked, baseline_params
 from headtune.study.record import LatencyRange
@@ -10,17 +11,19 @@ from headtune.trial.setup import TrialSetup
 
 
 def protocol_of(spec: StudySpec) -> LatencyProtocol:
-    """The study's protocol with device and threads resolved: ``auto`` is the GPU of a trial that has one, else the CPU."""
+    """The study's protocol, resolved: ``auto`` is the GPU of a trial that has one, else the CPU; threads its CPUs."""
     device = "cuda" if spec.resources.gpus > 0 else "cpu"
     protocol = spec.latency
     if protocol.device == "auto":
-        protocol = LatencyProtocol(**{**_fields(protocol), "device": device})
+        protocol = replace(protocol, device=device)
     return resolve(protocol, cpus=spec.resources.cpus)
 
 
 def needs(spec: StudySpec, metric: str) -> bool:
     """Whether *metric* is an objective or limited."""
-    return any(goal.metric == metric for goal in spec.objectives) or any(limit.metric == metric for limit in spec.limits)
+    return any(goal.metric == metric for goal in spec.objectives) or any(
+        limit.metric == metric for limit in spec.limits
+    )
 
 
 def trial_setup(

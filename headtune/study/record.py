@@ -1,4 +1,4 @@
-"""A study as it can be read back from its storage, without the task: what the report, the front and advice are made of."""
+"""A study as it is read back from its storage, without the task: what the report and the front are made of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,11 @@ from headtune.trial.setup import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyRange:
-    """What the profile found before any training: plan name (``smallest``, ``rule``, ``present``, ``largest``) → profile.
+    """What the profile found before any training.
 
     Attributes:
+        plans: ``smallest``, ``rule``, ``present``, ``largest`` → plan.
+        profiles: the same names → profile.
         reference_ms: the frozen median of the present plan, in ms.
     """
 

@@ -1,43 +1,70 @@
 """The life of a study: check, profile, search, verify. Running it again continues where it stopped."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
-from headtune.errors import StudyChangedError
-from headtune.execute import InlineExecutor, RayExecutor
-from headtune.search import Ledger, SearchBroker
-from headtune.study.checking import Checked, baseline_params, check
-from headtune.study.facts import finalist_to_json, plans_to_json, range_from_json, range_to_json, sites_to_json
+from headtune.errors import TrialError
+from headtune.search import Ledger
+from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
+from headtune.study.facts import finalist_to_json
 from headtune.study.finalists import choose_finalists
-from headtune.study.fingerprint import fingerprint, versions
-from headtune.study.preparing import protocol_of, trial_setup
-from headtune.study.profiling import Profile, profile, resolve_limits
 from headtune.study.reading import record_of
 from headtune.study.record import StudyRecord
 from headtune.study.spec import StudySpec
 from headtune.study.verifying import verify
-from headtune.trial.contract import Executor, Observer, Silent
+from headtune.trial import Observer, Silent, TrialRecord
+
+FINISHED = "this study is finished already; ask for more trials or seeds to go on"
 
 
 def search(spec: StudySpec, observer: Observer | None = None) -> StudyRecord:
     """Run the study to its end, or continue it; a finished one costs nothing.
 
     Raises:
-        InputError: something given is wrong; nothing was paid.
+        InputError: something given is wrong; no epoch was paid.
         Infeasible: no plan can meet the constraints; the message says what is achievable.
+        TrialError: every trial failed.
         KeyboardInterrupt: the person ended it; every finished trial is kept.
     """
     observer = observer or Silent()
     with open_ledger(spec) as ledger:
-        if _finished(ledger, spec):
-            observer.note("this study is finished: nothing to do; ask for more trials to go on")
+        if ledger.recall("finished") == _wish(spec):
+            observer.note(FINISHED)
             return record_of(ledger)
-        checked = check(spec, observer)
-        remember_manifest(ledger, spec, checked)
-        executor = executor_of(spec)
-        try:
-            _search_and_verify(spec, checked, ledger, executor, observer)
-        finally:
-            executor.close()
+        _go_on(spec, ledger, observer)
         return record_of(ledger)
+
+
+def _wish(spec: StudySpec) -> dict[str, object]:
+    """What a finished study has to have done."""
+    return {"trials": spec.search.trials, "timeout_s": spec.search.timeout_s, "verify": asdict(spec.verify)}
+
+
+def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
+    checked = check_and_remember(spec, ledger, observer)
+    executor = executor_of(spec)
+    try:
+        setup = prepare(spec, checked, ledger, executor, observer)
+        observer.phase("search", f"{spec.search.trials} trials, {checked.space.size} plans")
+        executor.run(broker_of(spec, checked, ledger, setup, executor.slots, observer), setup)
+        chosen = _finalists(spec, ledger)
+        finalists, verdict = verify(spec, setup, checked.baselines, chosen, ledger, executor, observer)
+    finally:
+        executor.close()
+    ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])
+    ledger.remember("verdict", asdict(verdict))
+    ledger.remember("finished", _wish(spec))
+
+
+def _finalists(spec: StudySpec, ledger: Ledger) -> tuple[TrialRecord, ...]:
+    """The trials to judge again.
+
+    Raises:
+        TrialError: every trial failed.
+    """
+    trials = ledger.trials()
+    failed = [trial for trial in trials if trial.outcome is not None and not trial.outcome.trained]
+    chosen = choose_finalists(trials, spec.objectives, ledger.recall("reference_point"), spec.verify.top)
+    if not chosen and len(failed) == len(trials):
+        reasons = dict.fromkeys(trial.message for trial in failed)
+        raise TrialError(*(f"no trial was trained: {reason}" for reason in reasons))
+    return chosen

@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from headtune.heads.constraint import HeadDimConstraint, Limit
-from headtune.heads.space import SpaceOptions
-from headtune.pareto.objective import Objective
+from headtune.heads import Limit, SpaceOptions
+from headtune.pareto import Objective
+from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import Param
 from headtune.trial.reference import TaskSource
 from headtune.trial.setup import Weights
 
-SamplerName = Literal["auto", "tpe", "gp", "nsga2", "random", "grid"]
 ExecutorName = Literal["ray", "inline"]
 
 
@@ -78,8 +77,3 @@ class StudySpec:
     storage: str
     output: Path | None = None
     seed: int = 0
-
-    @property
-    def head_dim(self) -> HeadDimConstraint | None:
-        """The constraint on head_dim, which shapes the space itself."""
-        return self.space.head_dim

@@ -1,10 +1,9 @@
 """Finalists, timed again side by side and retrained with seeds that did not choose them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from headtune.heads import Baselines
-from headtune.search import Ledger, ReplayBroker, Training
+from headtune.search import Ledger, ReplayBroker, Retraining
 from headtune.study.judging import judge
 from headtune.study.record import Finalist, Verdict
 from headtune.study.spec import StudySpec
@@ -31,21 +30,31 @@ def verify(
     observer.phase("verify", f"{len(chosen)} plans × {spec.verify.seeds} seeds")
     candidates = [Candidate(plan=trial.plan, params=trial.params) for trial in chosen]
     profiled = executor.call(profile_candidates, setup, candidates)
-    trainings = [
-        Training(plan=trial.plan, params=trial.params, repeat=repeat)
-        for repeat in range(1, spec.verify.seeds + 1)
-        for trial in chosen
-    ]
-    if trainings:
-        broker = ReplayBroker(ledger, trainings, spec, executor.slots, observer)
+    if spec.verify.seeds:
+        broker = ReplayBroker(
+            ledger,
+            _retrainings(chosen, spec.verify.seeds),
+            seed=spec.seed,
+            epochs=spec.search.epochs,
+            concurrent=executor.slots,
+            observer=observer,
+        )
         executor.run(broker, setup)
     retrained = ledger.verify_trials() if spec.verify.seeds else tuple(chosen)
     finalists = [
         _finalist(trial, seen, setup, baselines, [again for again in retrained if _same(again, trial)])
         for trial, seen in zip(chosen, profiled, strict=True)
     ]
-    judged = [finalist for finalist in finalists if finalist is not None]
-    return judge(judged, spec.objectives, budget=bool(spec.limits))
+    trained = [finalist for finalist in finalists if finalist is not None]
+    return judge(trained, spec.objectives, budget=bool(spec.limits))
+
+
+def _retrainings(chosen: Sequence[TrialRecord], seeds: int) -> list[Retraining]:
+    return [
+        Retraining(plan=trial.plan, params=trial.params, label=trial.label, repeat=repeat)
+        for repeat in range(1, seeds + 1)
+        for trial in chosen
+    ]
 
 
 def _same(a: TrialRecord, b: TrialRecord) -> bool:

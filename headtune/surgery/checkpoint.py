@@ -41,7 +41,9 @@ def save_checkpoint(model: nn.Module, folder: Path, skeleton: Skeleton) -> None:
         save_model(model, str(folder / TENSORS))
         (folder / PLAN).write_text(json.dumps(content, indent=1))
     except OSError as error:
-        raise StorageError(f"{folder}: the model cannot be written ({error}); free space or choose another output") from error
+        raise StorageError(
+            f"{folder}: the model cannot be written ({error}); free space or choose another output"
+        ) from error
 
 
 def read_skeleton(folder: Path) -> Skeleton:

@@ -11,21 +11,19 @@ Inputs: TypeAlias = tuple[object, ...] | Mapping[str, object]
 """Positional arguments of ``forward`` as a tuple, or keyword arguments as a mapping."""
 
 
-def call(model: nn.Module, inputs: Inputs) -> object:
-    """``model(*inputs)`` or ``model(**inputs)``.
+def check_inputs(inputs: object) -> None:
+    """Refuse inputs that are neither a tuple nor a mapping.
 
     Raises:
-        SurgeryError: *inputs* is neither a tuple nor a mapping, or the forward pass raised.
+        SurgeryError: saying how to write them.
     """
     if not isinstance(inputs, tuple | Mapping):
         raise SurgeryError(_wrong_type(inputs))
-    try:
-        return model(*inputs) if isinstance(inputs, tuple) else model(**inputs)
-    except Exception as error:
-        raise SurgeryError(
-            f"the forward pass of {type(model).__name__} raised {described(error)}; "
-            "give inputs that its forward takes, on the model's device"
-        ) from error
+
+
+def call(model: nn.Module, inputs: Inputs) -> object:
+    """``model(*inputs)`` or ``model(**inputs)``."""
+    return model(*inputs) if isinstance(inputs, tuple) else model(**inputs)
 
 
 def described(error: Exception) -> str:

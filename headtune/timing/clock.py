@@ -24,7 +24,7 @@ def _cpu_ms(call: Callable[[], object], calls: int) -> float:
 def _cuda_clock(device: torch.device) -> Clock:
     def cuda_ms(call: Callable[[], object], calls: int) -> float:
         with torch.cuda.device(device):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize(device)  # an empty queue: else earlier work would be timed too
             start.record()
             for _ in range(calls):

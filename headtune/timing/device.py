@@ -3,6 +3,7 @@
 import os
 import platform
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -73,6 +74,7 @@ def versions() -> dict[str, str]:
     return found if torch.version.cuda is None else {**found, "cuda": torch.version.cuda}
 
 
+@cache
 def _cpu_name() -> str:
     # platform.processor() is empty or a bare "x86_64" on most Linux systems.
     try:

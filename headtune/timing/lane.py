@@ -86,7 +86,7 @@ class Lane:
         return _used[self]
 
     def _finish(self) -> None:
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        if torch.cuda.is_initialized():
             torch.cuda.synchronize(self.device if self.device.startswith("cuda") else None)
 
 

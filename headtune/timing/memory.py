@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
+from torch._C._autograd import _profiler_enabled
 from torch.autograd.profiler import profile
 
 from headtune.errors import MeasurementError
@@ -62,7 +63,7 @@ def _cuda_peak(forward: Forward, device: str) -> int:
 
 
 def _cpu_peak(forward: Forward, device: str) -> int:
-    if torch.autograd._profiler_enabled():
+    if _profiler_enabled():
         raise MeasurementError("peak memory on the CPU needs torch's profiler, and one is running; end it first")
     # Kineto, though unused, writes a line at each start and stop unless it is told not to; it reads this once.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")

@@ -98,7 +98,6 @@ def _half_width(times: Sequence[Sequence[float]]) -> float:
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -44,7 +44,9 @@ def probe_inputs(task: Task, seq_len: int | None) -> Inputs:
     return task.inputs(PROBE_BATCH, seq_len)
 
 
-def build_planned(setup: TrialSetup, task: Task, plan: HeadPlan, params: Mapping[str, ParamValue], seed: int) -> nn.Module:
+def build_planned(
+    setup: TrialSetup, task: Task, plan: HeadPlan, params: Mapping[str, ParamValue], seed: int
+) -> nn.Module:
     """The person's model with *plan* applied and verified, on the trial's device.
 
     Raises:

@@ -66,9 +66,14 @@ class Channel(Protocol):
 class Executor(Protocol):
     """Runs trials and jobs where the study's resources are.
 
-    Every executor pins the threads of the latency protocol, drains on SIGINT and SIGTERM (in-flight trials end as lost and
-    are tried again at the next start), and leaves nothing running behind.
+    Every executor pins the threads of the latency protocol, ends its trials on SIGINT and SIGTERM (they are tried again
+    at the next start) and then raises KeyboardInterrupt, and leaves nothing running behind.
     """
+
+    @property
+    def slots(self) -> int:
+        """Trials at once."""
+        ...
 
     def run(self, broker: Broker, setup: TrialSetup) -> None:
         """Run trials until the broker says ``DONE`` and the last one has finished."""

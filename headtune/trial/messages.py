@@ -59,6 +59,12 @@ class Measurement:
         """Whether every constraint is met."""
         return all(amount <= 0 for amount in self.violations.values())
 
+    @property
+    def broken(self) -> str:
+        """Which constraints are broken, and by how much, as a sentence."""
+        amounts = [f"{name} by {amount:.4g}" for name, amount in self.violations.items() if amount > 0]
+        return f"breaks {' and '.join(amounts)}; known before training, so no epoch was paid"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:

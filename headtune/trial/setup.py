@@ -58,3 +58,8 @@ class TrialSetup:
     scratch: Path | None = None
     models_dir: Path | None = None
     lane_dir: Path | None = None
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """The constraints, in the fixed order in which violations are kept."""
+        return (*self.limits, *([] if self.head_dim is None else [self.head_dim.name]))

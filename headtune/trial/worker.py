@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from headtune.errors import Diverged, HeadtuneError, StopTrial
+from headtune.surgery.checkpoint import Skeleton, save_checkpoint
 from headtune.timing import Lane
 from headtune.trial.build import build_planned
 from headtune.trial.contract import Channel
@@ -60,7 +61,7 @@ class _Trial:
             if self.request.kind != "verify":
                 measurement = self.clock.time("measure", lambda: self._measure(task, model, lane))
                 if self.request.kind == "search" and not measurement.feasible:
-                    return _ended(Outcome.INFEASIBLE, _broken(measurement), self.clock)
+                    return _ended(Outcome.INFEASIBLE, measurement.broken, self.clock)
             return self._train(task, model, lane)
 
     def _build(self, task: Task) -> nn.Module:
@@ -95,6 +96,7 @@ class _Trial:
             came = ", ".join(sorted(metrics)) or "nothing"
             return _ended(Outcome.CRASHED, f"never reported {', '.join(missing)}; it reported {came}", self.clock)
         run.clear()
+        self._keep(model)
         return TrialResult(
             outcome=Outcome.OK,
             message=Outcome.OK.sentence,
@@ -102,6 +104,13 @@ class _Trial:
             test_metrics=test,
             seconds=self.clock.seconds,
         )
+
+    def _keep(self, model: nn.Module) -> None:
+        """Leave a finalist's model, trained on the first fresh seed."""
+        setup, request = self.setup, self.request
+        if setup.models_dir is not None and request.kind == "verify" and request.repeat == 1:
+            skeleton = Skeleton(plan=request.plan, hold=setup.hold, params=request.params)
+            save_checkpoint(model, setup.models_dir / f"{request.plan.label[:60]}-{request.key[:6]}", skeleton)
 
     def _quality(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
         reported = dict(run.last)
@@ -136,12 +145,6 @@ def _threads(count: int) -> Iterator[None]:
 
 def _ended(outcome: Outcome, message: str, clock: _Stopwatch, detail: str = "") -> TrialResult:
     return TrialResult(outcome=outcome, message=message, seconds=clock.seconds, detail=detail)
-
-
-def _broken(measurement: Measurement) -> str:
-    amounts: Mapping[str, float] = measurement.violations
-    broken = [f"{name} by {amount:.4g}" for name, amount in amounts.items() if amount > 0]
-    return f"breaks {' and '.join(broken)}; known before training, so no epoch was paid"
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -2,20 +2,16 @@ import copy
 
 import pytest
 
-from headtune.config.overrides import Override, overridden
+from headtune.config.overrides import Override, overridden, parse_all
 from headtune.errors import SpecError
 
 CONTENT = {"search": {"trials": 40}, "objectives": [{"metric": "a"}, {"metric": "b"}], "empty": None, "name": "x"}
 
 
 def apply(*texts: str) -> object:
-    return overridden(CONTENT, [Override.parse(text) for text in texts])
-
-
-def refusal(*texts: str) -> tuple[str, ...]:
-    with pytest.raises(SpecError) as caught:
-        apply(*texts)
-    return caught.value.problems
+    content, problems = overridden(CONTENT, [Override.parse(text) for text in texts])
+    assert problems == []
+    return content
 
 
 @pytest.mark.parametrize(
@@ -73,12 +69,21 @@ def test_a_whole_section_and_an_item_can_be_replaced() -> None:
 
 
 def test_all_settings_that_do_not_fit_are_named() -> None:
-    assert refusal("name.first=x", "objectives.2.metric=c", "objectives.metric=c", "name.a.b=1") == (
+    texts = ["name.first=x", "search.trials=4", "objectives.2.metric=c", "objectives.metric=c", "name.a.b=1"]
+    content, problems = overridden(CONTENT, parse_all(texts)[0])
+    assert content == {**CONTENT, "search": {"trials": 4}}
+    assert problems == [
         "--set name.first=x: name is no mapping, so it has no key first",
         "--set objectives.2.metric=c: objectives has 2 items; name one by its number, from 0",
         "--set objectives.metric=c: objectives has 2 items; name one by its number, from 0",
         "--set name.a.b=1: name is no mapping, so it has no key a",
-    )
+    ]
+
+
+def test_texts_that_are_no_settings_are_all_named_beside_those_that_are() -> None:
+    overrides, problems = parse_all(["trials", "search.trials=4", "x=["])
+    assert [override.keys for override in overrides] == [("search", "trials")]
+    assert [problem.partition(": ")[0] for problem in problems] == ["--set trials", "--set x=["]
 
 
 def test_an_override_answers_for_its_key_what_is_below_and_the_mappings_it_made() -> None:

@@ -63,7 +63,7 @@ def test_scalars_may_be_text_and_truth_values_too(value: object) -> None:
 
 @pytest.mark.parametrize("value", [None, [], {}, float("nan")])
 def test_what_is_no_scalar(value: object) -> None:
-    assert refusal(Scalar, value) == "must be a number"
+    assert refusal(Scalar, value) == "must be text, a number, true or false"
 
 
 @pytest.mark.parametrize("value", ["auto", 1, 64])

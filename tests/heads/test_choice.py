@@ -30,7 +30,9 @@ def test_str_parses_back(choice: HeadChoice) -> None:
     assert HeadChoice.parse(str(choice)) == choice
 
 
-@pytest.mark.parametrize("text", ["", "x", "8/", "8x", "/2", "x32", "8x32/2", "-8", "+8", "8.0", "8 /2", "٨", "1" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "x", "8/", "8x", "/2", "x32", "8x32/2", "-8", "+8", "8.0", "8 /2", "٨", "1" * 5000]
+)
 def test_parse_refuses_other_text(text: str) -> None:
     with pytest.raises(PlanError) as caught:
         HeadChoice.parse(text)

@@ -56,9 +56,7 @@ def test_legal_heads_keep_the_present_group_size(hold: Hold, counts: tuple[int, 
     assert legal_heads(site(num_kv_heads=2), hold) == counts
 
 
-@given(
-    st.sampled_from(["width", "head_dim"]), st.integers(1, 12), st.integers(1, 6), st.integers(1, 24)
-)
+@given(st.sampled_from(["width", "head_dim"]), st.integers(1, 12), st.integers(1, 6), st.integers(1, 24))
 def test_the_present_count_is_always_legal(hold: Hold, groups: int, size: int, head_dim: int) -> None:
     here = site(num_heads=groups * size, num_kv_heads=groups, head_dim=head_dim)
     assert here.num_heads in legal_heads(here, hold)
@@ -69,9 +67,7 @@ def test_the_present_count_is_always_legal(hold: Hold, groups: int, size: int, h
     ("counts", "target", "expected"),
     [((1, 2, 4, 8), 6, 4), ((1, 2, 4, 8), 7, 8), ((1, 3), 2, 1), ((3, 1), 2, 1), ((1, 2, 4), 0.5, 1), ((2, 5), 99, 5)],
 )
-def test_nearest_takes_the_smaller_of_two_equally_near(
-    counts: tuple[int, ...], target: float, expected: int
-) -> None:
+def test_nearest_takes_the_smaller_of_two_equally_near(counts: tuple[int, ...], target: float, expected: int) -> None:
     assert nearest(counts, target) == expected
 
 
@@ -88,7 +84,9 @@ def test_a_choice_without_problems_keeps_the_rules_and_no_other_does(
     here = site(*counts)
     # The rules written down a second time, in exact fractions.
     kv = Fraction(heads, here.group_size) if kv_heads is None else Fraction(kv_heads)
-    dim = (Fraction(here.width, heads) if hold == "width" else Fraction(here.head_dim)) if head_dim is None else head_dim
+    dim = (
+        (Fraction(here.width, heads) if hold == "width" else Fraction(here.head_dim)) if head_dim is None else head_dim
+    )
     kept = (
         kv.denominator == 1
         and (heads / kv).denominator == 1

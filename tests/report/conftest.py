@@ -1,4 +1,4 @@
-"""Small studies with known truth: quality, latency and parameters follow closed forms, plus a fixed pseudo-random noise."""
+"""Small studies with known truth: quality, latency and parameters follow closed forms, plus a fixed noise."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import pytest
 from headtune.heads import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
-from headtune.pareto import MEASURED_METRICS, Objective, non_dominated, reference_point
+from headtune.pareto import Objective, non_dominated, reference_point
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
@@ -93,14 +93,18 @@ class World:
             known["latency_ms"] = self.profile(plan, turn).ratio * REFERENCE_MS
         return known
 
-    def trial(self, number: int, plan: HeadPlan, label: str = "", stop: bool = False) -> TrialRecord:
+    def trial(self, number: int, plan: HeadPlan, label: str = "", stop: bool = False, repeat: int = 0) -> TrialRecord:
         measured, profile = self.measured(plan), self.profile(plan) if self.timed else None
-        over = {} if self.limit_ms is None or profile is None else {
-            "latency_ms": profile.ratio_interval[1] * REFERENCE_MS - self.limit_ms
-        }
-        final = self.accuracy(plan, 0)
+        over = (
+            {}
+            if self.limit_ms is None or profile is None
+            else {"latency_ms": profile.ratio_interval[1] * REFERENCE_MS - self.limit_ms}
+        )
+        final = self.accuracy(plan, repeat)
         epochs = 5 if stop else 12
-        curve = tuple((step, final - 0.5 * 0.62**step + 0.002 * self.noise("curve", number, step)) for step in range(1, epochs))
+        curve = tuple(
+            (step, final - 0.5 * 0.62**step + 0.002 * self.noise("curve", number, step)) for step in range(1, epochs)
+        )
         untrained = not label and any(amount > 0 for amount in over.values())
         outcome = Outcome.INFEASIBLE if untrained else Outcome.STOPPED if stop else Outcome.OK
         message = outcome.sentence
@@ -113,8 +117,8 @@ class World:
             label=label,
             plan=plan,
             params={},
-            repeat=0,
-            seed=1234 + self.seed,
+            repeat=repeat,
+            seed=1234 + 1000 * repeat + self.seed,
             outcome=outcome,
             message=message,
             metrics=measured | ({"val_accuracy": final} if outcome is Outcome.OK else {}),
@@ -171,11 +175,9 @@ class World:
     def verification(self, finalists: Sequence[Finalist], first: int) -> tuple[TrialRecord, ...]:
         return tuple(
             replace(
-                self.trial(first + index * self.seeds + repeat, finalist.plan, label="verify"),
+                self.trial(first + index * self.seeds + repeat, finalist.plan, label="verify", repeat=repeat + 1),
                 kind="verify",
                 label="",
-                repeat=repeat + 1,
-                seed=9000 + repeat,
                 metrics={"val_accuracy": finalist.quality["val_accuracy"][repeat]},
                 test_metrics={name: values[repeat] for name, values in finalist.test.items()},
                 violations={},
@@ -190,7 +192,10 @@ class World:
         offered = [trial for trial in trials if trial.on_offer]
         values = [tuple(trial.metrics[goal.metric] for goal in self.objectives) for trial in offered]
         front = [offered[index] for index in non_dominated(values, self.objectives)]
-        judged = [*front[:5], *(trial for trial in trials if trial.label in ("present", "rule") and trial not in front[:5])]
+        judged = [
+            *front[:5],
+            *(trial for trial in trials if trial.label in ("present", "rule") and trial not in front[:5]),
+        ]
         finalists = tuple(self.finalist(trial) for trial in judged) if verified else ()
         ties = [index for index, one in enumerate(finalists) if one.feasible and one.tied_with_best]
         best = min(ties, key=lambda index: self.latency_ratio(finalists[index].plan), default=None)
@@ -258,3 +263,56 @@ def make_record() -> MakeRecord:
 def record(make_record: MakeRecord) -> StudyRecord:
     """A finished study of thirty trials, verified with three seeds."""
     return make_record()
+
+
+def failed(trial: TrialRecord, outcome: Outcome, message: str) -> TrialRecord:
+    """The trial as if it had failed: measured, but without a result."""
+    metrics = {name: value for name, value in trial.metrics.items() if name != "val_accuracy"}
+    return replace(trial, outcome=outcome, message=message, metrics=metrics, curve=trial.curve[:2])
+
+
+def all_failed() -> StudyRecord:
+    record = World(trials=3).study(verified=False)
+    said = (
+        (Outcome.CRASHED, "raised an error or lost its process: ValueError: no data at /data (train.py, line 12)"),
+        (Outcome.DIVERGED, "reported a value that is not finite: val_accuracy was nan at report 2"),
+        (Outcome.OUT_OF_MEMORY, "ran out of memory"),
+    )
+    trials = tuple(failed(trial, *how) for trial, how in zip(record.trials, said, strict=True))
+    return replace(record, trials=trials, reference_point=None)
+
+
+def running() -> StudyRecord:
+    record = World(trials=30).study(verified=False)
+    last = replace(record.trials[2], outcome=None, message="", metrics={}, curve=record.trials[2].curve[:3], ended=None)
+    return replace(record, trials=(*record.trials[:2], last), reference_point=None, verdict=None)
+
+
+def nothing_feasible() -> StudyRecord:
+    record = World(limit_ms=1.0, trials=8).study()
+    verdict = Verdict(recommended=None, rule="no finalist meets every constraint")
+    return replace(record, verdict=verdict)
+
+
+PARTIAL: dict[str, Callable[[], StudyRecord]] = {
+    "no finalists": lambda: World().study(verified=False),
+    "no latency": lambda: World(objectives=(ACCURACY, PARAMETERS), limit_ms=None).study(),
+    "one objective": lambda: World(objectives=(ACCURACY,), limit_ms=None).study(),
+    "one objective, timed": lambda: World(objectives=(ACCURACY,)).study(),
+    "no quality": lambda: World(objectives=(LATENCY, PARAMETERS)).study(verified=False),
+    "three objectives": lambda: World(objectives=(ACCURACY, LATENCY, PARAMETERS)).study(),
+    "nothing feasible": nothing_feasible,
+    "all failed": all_failed,
+    "running": running,
+    "96 sites": lambda: World(sites=96, path="encoder.layers.{}.self_attention", trials=12).study(),
+    "one seed": lambda: World(seeds=1).study(),
+    "one trial": lambda: World(trials=1).study(verified=False),
+    "no trial": lambda: replace(World(trials=1).study(verified=False), trials=(), reference_point=None),
+}
+"""Studies that lack something, by what they lack."""
+
+
+@pytest.fixture(params=PARTIAL)
+def partial(request: pytest.FixtureRequest) -> StudyRecord:
+    """A study that lacks something."""
+    return PARTIAL[request.param]()

@@ -30,7 +30,7 @@ def count_heads(q: Tensor, head_dim: int, positions: int) -> int:
 
 
 def count_einsum_heads(product: Product, equation: str, positions: int) -> tuple[int, int] | None:
-    """Heads and features per head of queries multiplied with keys by an einsum, or None where the equation has neither."""
+    """H and D of queries that an einsum multiplies with keys; None where its equation shows neither."""
     operands, _, output = equation.partition("->")
     letters_q, _, letters_k = operands.partition(",")
     sizes = dict(zip(letters_q, product.left.shape, strict=False))

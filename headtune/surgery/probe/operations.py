@@ -20,8 +20,12 @@ LINEAR = frozenset({F.linear})
 ADDMM = frozenset({torch.addmm, Tensor.addmm})
 CONV = frozenset({F.conv1d, F.conv2d})
 
-TIMES = frozenset({torch.mul, torch.multiply, Tensor.mul, Tensor.mul_, Tensor.multiply, Tensor.multiply_, Tensor.__rmul__})
-OVER = frozenset({torch.div, torch.divide, torch.true_divide, Tensor.div, Tensor.div_, Tensor.divide, Tensor.true_divide})
+TIMES = frozenset(
+    {torch.mul, torch.multiply, Tensor.mul, Tensor.mul_, Tensor.multiply, Tensor.multiply_, Tensor.__rmul__}
+)
+OVER = frozenset(
+    {torch.div, torch.divide, torch.true_divide, Tensor.div, Tensor.div_, Tensor.divide, Tensor.true_divide}
+)
 PLUS = frozenset(
     {torch.add, torch.sub, Tensor.add, Tensor.add_, Tensor.sub, Tensor.sub_, Tensor.__radd__, Tensor.__rsub__}
 )

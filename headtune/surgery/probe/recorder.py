@@ -9,8 +9,9 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from headtune.surgery.probe.call import AttentionCall, Frame, Projections
-from headtune.surgery.probe.causal import blocked_by_bias, hides_the_future
-from headtune.surgery.probe.flow import Flow, entered_apart, same
+from headtune.surgery.probe.causal import hides_the_future
+from headtune.surgery.probe.flow import Flow, entered_apart
+from headtune.surgery.probe.fused import read_multi_head, read_sdpa
 from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads
 from headtune.surgery.probe.marks import Scores, Trail, Weights
 from headtune.surgery.probe.operations import (
@@ -154,65 +155,24 @@ class Recorder:
                 return True
         return False
 
-    def _see_sdpa(
-        self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
-    ) -> bool:
-        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-        given: dict[str, object] = {**dict(zip(names, args, strict=False)), **kwargs}
-        match [given["query"], given["key"], given["value"]]:
-            case [Tensor() as query, Tensor() as key, Tensor() as value]:
-                pass
-            case _:
-                return False
-        mask, scale, head_dim = given.get("attn_mask"), given.get("scale"), query.shape[-1]
-        blocked = None
-        if isinstance(mask, Tensor):
-            blocked = ~mask if mask.dtype.is_floating_point is False else blocked_by_bias(mask)
-        q, k = self._flow(query), self._flow(key)
-        heads = count_heads(query, head_dim, q.positions)
-        apart = entered_apart(q, k)
-        scores = Scores(
-            q=q,
-            k=k,
-            num_heads=heads,
-            num_kv_heads=count_distinct(key, heads),
-            head_dim=head_dim,
-            two_inputs=query.shape[-2] != key.shape[-2] if apart is None else apart,
-            scale=q.scale * k.scale * (scale if isinstance(scale, float | int) else head_dim**-0.5),
-        )
-        causal = bool(given.get("is_causal")) or hides_the_future(blocked)
-        self._add(scores, causal, self._flow(value), result)
-        return True
+    def _see_sdpa(self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor) -> bool:
+        fused = read_sdpa(args, kwargs, self._flow)
+        if fused is not None:
+            self._add(fused.scores, fused.causal, fused.v, result)
+        return fused is not None
 
     def _see_multi_head(
         self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
     ) -> bool:
-        names = ("query", "key", "value", "embed_dim_to_check", "num_heads")
-        given: dict[str, object] = {**dict(zip(names, args, strict=False)), **kwargs}
-        match [given["query"], given["key"], given["num_heads"]]:
-            case [Tensor() as query, Tensor() as key, int(heads)]:
-                pass
-            case _:
-                return False
-        mask = given.get("attn_mask")
-        blocked = None
-        if isinstance(mask, Tensor):
-            blocked = blocked_by_bias(mask) if mask.dtype.is_floating_point else mask
-        head_dim = query.shape[-1] // heads
-        scores = Scores(
-            q=Flow(),
-            k=Flow(),
-            num_heads=heads,
-            num_kv_heads=heads,
-            head_dim=head_dim,
-            two_inputs=not same(query, key),
-            scale=head_dim**-0.5,
-        )
-        self._add(scores, bool(given.get("is_causal")) or hides_the_future(blocked), Flow(), result)
-        return True
+        fused = read_multi_head(args, kwargs)
+        if fused is not None:
+            self._add(fused.scores, fused.causal, fused.v, None)
+        return fused is not None
 
-    def _add(self, scores: Scores, causal: bool, v: Flow, result: Tensor) -> None:
-        self._trail.outputs.put(result, len(self.calls))
+    def _add(self, scores: Scores, causal: bool, v: Flow, result: Tensor | None) -> None:
+        """Keep a call; *result* is what its output projection will read, None where that has been applied."""
+        if result is not None:
+            self._trail.outputs.put(result, len(self.calls))
         self.calls.append(
             AttentionCall(
                 frames=tuple(self.frames),

@@ -1,0 +1,117 @@
+"""What stands around every verb: an error becomes sentences and an exit code; its traceback goes to the log."""
+
+import logging
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import typer
+
+import headtune
+from headtune._logging import logging_to
+from headtune.cli.terminal import say
+from headtune.errors import HeadtuneError, StorageError
+
+INTERRUPTED = 130
+
+_PACKAGE = Path(headtune.__file__).parent
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One call of a verb."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.log: Path | None = None
+
+    def log_to(self, folder: Path) -> None:
+        """Keep the log in *folder*, which is made where it is missing, until the verb ends.
+
+        Raises:
+            StorageError: nothing can be written there.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.log = self._stack.enter_context(logging_to(folder))
+        except OSError as error:
+            raise StorageError(
+                f"{folder}: cannot be written ({error.strerror}); name another folder with `output`"
+            ) from error
+
+
+@contextmanager
+def guard(verbose: bool, interrupted: str = "interrupted") -> Iterator[Session]:
+    """Turn whatever ends a verb into sentences on stderr and an exit code.
+
+    Args:
+        verbose: whether tracebacks are shown.
+        interrupted: what is said after Ctrl-C.
+
+    Raises:
+        typer.Exit: instead of any other exception.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.showwarning = _note
+        session = Session(stack)
+        try:
+            yield session
+            sys.stdout.flush()
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt:
+            say(interrupted)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _stop_writing()
+            raise typer.Exit(0) from None
+        except HeadtuneError as error:
+            _log.info("ended with exit code %d", error.exit_code, exc_info=error)
+            for problem in error.problems:
+                say(problem, mark="error")
+            _show(error, verbose)
+            raise typer.Exit(error.exit_code) from None
+        except Exception as error:
+            say(_unexpected(session, error), mark="error")
+            _show(error, verbose)
+            raise typer.Exit(1) from None
+
+
+def _note(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None
+) -> None:
+    """A warning: headtune's own are for the person, those of other packages for the log."""
+    if Path(filename).is_relative_to(_PACKAGE):
+        say(str(message), mark="note")
+    else:
+        _log.info("%s: %s (%s, line %d)", category.__name__, message, filename, lineno)
+
+
+def _show(error: Exception, verbose: bool) -> None:
+    if verbose:
+        say("".join(traceback.format_exception(error)).rstrip())
+
+
+def _unexpected(session: Session, error: Exception) -> str:
+    """A sentence for an error that nobody foresaw, whose traceback goes to the log."""
+    sentence = f"headtune failed in a way it should not: {type(error).__name__}: {error}".rstrip(": ")
+    try:
+        if session.log is None:
+            session.log_to(Path(tempfile.gettempdir()))
+    except StorageError:
+        return f"{sentence}; run again with -v for the traceback"
+    _log.error("unexpected", exc_info=error)
+    return f"{sentence}; the traceback is in {session.log}"
+
+
+def _stop_writing() -> None:
+    """The reader of stdout has left: nothing more is written, also not when Python closes it."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

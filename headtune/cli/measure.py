@@ -1,0 +1,118 @@
+"""``headtune measure``."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+
+from headtune.cli.guard import guard
+from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
+from headtune.cli.terminal import show, show_json, table
+from headtune.cli.wording import value
+
+if TYPE_CHECKING:
+    from headtune.study import Profile
+    from headtune.timing import LatencyProfile
+
+
+def measure(
+    study: StudyPath,
+    plans: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plan",
+            metavar="COUNTS",
+            help="A plan to time: path=heads[/kv_heads][xhead_dim], as in 'encoder.*=4 decoder.*=8/2'. Repeatable. "
+            "Without it: the smallest, the rule of thumb's, the present and the largest plan.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Time plans against the present one, as the search would, without training.
+
+    Example: headtune measure study.yaml --plan "*=2" --plan "*=8"
+    """
+    with guard(verbose):
+        from headtune.config import load_study
+
+        spec = load_study(study, overrides or ())
+        from headtune.cli.observers import watching
+        from headtune.heads import HeadPlan
+        from headtune.study import check, executor_of, profile
+
+        with watching() as observer:
+            checked = check(spec, observer)
+            hold, maximum = spec.space.hold, spec.space.maximum
+            chosen = {text: HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum) for text in plans or ()}
+            executor = executor_of(spec)
+            try:
+                found = profile(spec, checked, executor, observer, plans=chosen or None, latency=True)
+            finally:
+                executor.close()
+        if as_json:
+            show_json(_document(found))
+        else:
+            show(*_page(found))
+
+
+def _page(found: "Profile") -> list[RenderableType]:
+    assert found.latency is not None  # latency=True was asked for
+    columns = ("median ms", "95 % interval", "p90 ms", "× present", "95 % interval", "pairs", "parameters")
+    rows = table("plan", "counts", *columns, numbers=len(columns))
+    for name, profile in found.latency.profiles.items():
+        parameters = f"{found.measured[name]['parameters']:,.0f}"
+        rows.add_row(name, found.latency.plans[name].label, *_cells(profile), parameters)
+    return [rows, "", *_conditions(found.latency.profiles)]
+
+
+def _cells(profile: "LatencyProfile") -> tuple[str, ...]:
+    return (
+        value(profile.median_ms),
+        _interval(profile.interval_ms),
+        value(profile.p90_ms),
+        value(profile.ratio),
+        _interval(profile.ratio_interval),
+        str(profile.samples),
+    )
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    return f"{value(bounds[0])} – {value(bounds[1])}"
+
+
+def _conditions(profiles: "Mapping[str, LatencyProfile]") -> list[str]:
+    """The protocol that every row shares, and what to know of some rows."""
+    first = next(iter(profiles.values()))
+    protocol = first.protocol
+    length = "" if protocol.seq_len is None else f", length {protocol.seq_len}"
+    lines = [
+        f"{first.device_name} ({protocol.device}), {protocol.threads} threads, {protocol.dtype}, "
+        f"batch of {protocol.batch_size}{length}, {protocol.mode} pass"
+    ]
+    unsettled = [name for name, profile in profiles.items() if not profile.settled]
+    contended = [name for name, profile in profiles.items() if profile.contended]
+    if unsettled:
+        lines.append(f"never settled, so take the interval seriously: {', '.join(unsettled)}")
+    if contended:
+        lines.append(f"timed while others kept the device busy: {', '.join(contended)}")
+    return lines
+
+
+def _document(found: "Profile") -> dict[str, object]:
+    assert found.latency is not None  # latency=True was asked for
+    return {
+        "reference_ms": found.latency.reference_ms,
+        "plans": {
+            name: {
+                "plan": found.latency.plans[name].to_json(),
+                "measured": dict(found.measured[name]),
+                "latency": asdict(profile),
+            }
+            for name, profile in found.latency.profiles.items()
+        },
+    }

@@ -1,0 +1,149 @@
+"""Progress on stderr: a live view on a terminal, a few plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from headtune.cli.progress import Progress
+from headtune.cli.terminal import say, stderr, table
+from headtune.cli.trial_wording import tally, trial_ending, trial_name, trial_state
+from headtune.cli.wording import objective_title, value
+from headtune.pareto import Objective
+from headtune.trial.contract import Observer
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+
+_MOST_ROWS = 8
+_FAILURES = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
+
+
+@contextmanager
+def watching(objectives: Sequence[Objective] = ()) -> Iterator[Observer]:
+    """An observer that shows progress on stderr; what the person's own code prints goes there too meanwhile."""
+    console = stderr()
+    with redirect_stdout(sys.stderr):
+        if not console.is_terminal:
+            yield Lines(objectives, say)
+            return
+        observer = Screen(objectives, console)
+        with Live(console=console, transient=True, refresh_per_second=4, get_renderable=observer.view):
+            yield observer
+
+
+class Lines:
+    """Plain lines: every phase, note and failure, and how far the study is, at most every few seconds.
+
+    Args:
+        objectives: the study's.
+        write: writes one line.
+        every_s: least seconds between two lines about trials that went well.
+        clock: seconds from any start.
+    """
+
+    def __init__(
+        self,
+        objectives: Sequence[Objective],
+        write: Callable[[str], None],
+        every_s: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._progress = Progress(objectives, clock)
+        self._write = write
+        self._every_s = every_s
+        self._clock = clock
+        self._last = -every_s
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """Name the phase."""
+        self._progress.phase(name, detail)
+        self._write(f"{name}: {detail}" if detail else name)
+
+    def note(self, message: str) -> None:
+        """Write the note."""
+        self._write(message)
+
+    def plan(self, trials: int, finished: int) -> None:
+        """Say how many trials are wanted."""
+        self._progress.plan(trials, finished)
+        self._write(f"{self._progress.phase_name}: {tally(self._progress)}")
+
+    def trial(self, record: TrialRecord) -> None:
+        """Say how a trial ended, if it failed, or if the last line is old enough."""
+        self._progress.trial(record)
+        if record.outcome is None:
+            return
+        complete = self._progress.done >= self._progress.asked
+        if record.outcome in _FAILURES or complete or self._clock() - self._last >= self._every_s:
+            self._last = self._clock()
+            ending = trial_ending(record, self._progress.objectives)
+            self._write(f"{self._progress.phase_name}: {trial_name(record)}: {ending} [{tally(self._progress)}]")
+
+
+class Screen:
+    """A live view: the phase, how far it is, what runs, and the front so far; notes and failures scroll by above it.
+
+    Args:
+        objectives: the study's.
+        console: where notes are written.
+        clock: seconds from any start.
+    """
+
+    def __init__(
+        self, objectives: Sequence[Objective], console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._progress = Progress(objectives, clock)
+        self._console = console
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """Show the phase."""
+        self._progress.phase(name, detail)
+
+    def note(self, message: str) -> None:
+        """Write the note above the view."""
+        self._console.print(Text(message))
+
+    def plan(self, trials: int, finished: int) -> None:
+        """Show how many trials are wanted."""
+        self._progress.plan(trials, finished)
+
+    def trial(self, record: TrialRecord) -> None:
+        """Show the trial; write why it failed above the view."""
+        self._progress.trial(record)
+        if record.outcome in _FAILURES:
+            self.note(f"{trial_name(record)}: {trial_ending(record, self._progress.objectives)}")
+
+    def view(self) -> RenderableType:
+        """What the terminal shows now."""
+        progress = self._progress
+        head = Text(f"{progress.phase_name:<8}", style="bold")
+        head.append(tally(progress) or progress.detail, style="not bold")
+        quality = next((goal.metric for goal in progress.objectives if not goal.measured), "")
+        running = [
+            Text(f"        {trial_name(record)}: {trial_state(record, quality)}", style="dim")
+            for record in progress.running
+        ]
+        return Group(head, *running[:_MOST_ROWS], *self._front())
+
+    def _front(self) -> list[RenderableType]:
+        points, objectives = self._progress.front.points, self._progress.objectives
+        if not points:
+            return []
+        rows = table("front so far", *map(objective_title, objectives), numbers=len(objectives))
+        best = [min(losses) for losses in zip(*(_losses(point.values, objectives) for point in points), strict=True)]
+        for point in points[:_MOST_ROWS]:
+            is_best = map(float.__eq__, _losses(point.values, objectives), best)
+            cells = [
+                Text(value(number), "bold" if top else "") for number, top in zip(point.values, is_best, strict=True)
+            ]
+            rows.add_row(trial_name(point.item), *cells)
+        left = len(points) - _MOST_ROWS
+        return [Text(), rows, *([Text(f"and {left} more", style="dim")] if left > 0 else [])]
+
+
+def _losses(values: Sequence[float], objectives: Sequence[Objective]) -> list[float]:
+    return [goal.loss(number) for goal, number in zip(objectives, values, strict=True)]

@@ -1,0 +1,21 @@
+"""``headtune report``."""
+
+from headtune.cli.guard import guard
+from headtune.cli.options import Overrides, StudyPath, Verbose
+from headtune.cli.terminal import show
+
+
+def report(study: StudyPath, overrides: Overrides = None, verbose: Verbose = False) -> None:
+    """Write the report of a study as its storage has it now: tables, pictures and one page; print their paths.
+
+    Example: headtune report study.yaml
+    """
+    with guard(verbose):
+        from headtune.config import load_study
+
+        spec = load_study(study, overrides or ())
+        assert spec.output is not None  # a study file always has an output
+        from headtune.report import write_report
+        from headtune.study import read
+
+        show(*map(str, write_report(read(spec), spec.output)))

@@ -1,0 +1,65 @@
+"""What a study found, for a terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+
+from headtune.cli.terminal import table
+from headtune.cli.wording import objective_title
+from headtune.report import FrontRow, front_table
+from headtune.report.headline import headline
+from headtune.report.wording import number, setting, spread
+from headtune.study import StudyRecord
+
+
+def result_page(record: StudyRecord) -> list[RenderableType]:
+    """The plans worth showing, the recommended one and why, and what to know before relying on it."""
+    rows = front_table(record)
+    top = headline(record, rows)
+    findings = record.verdict.findings if record.verdict is not None else ()
+    recommended = next((str(row.plan) for row in rows if row.recommended), "")
+    return [
+        front_rows(record, rows),
+        "",
+        f"{top.title}.",
+        *top.sentences,
+        *([f"plan: {recommended}"] if recommended else []),
+        *findings,
+    ]
+
+
+def front_rows(record: StudyRecord, rows: Sequence[FrontRow]) -> RenderableType:
+    """One row a plan: counts, params, what it reaches with its spread over seeds, what it costs, what it is."""
+    tests = list(dict.fromkeys(metric for row in rows for metric in row.test))
+    params = list(dict.fromkeys(name for row in rows for name in row.params))
+    columns = (*params, *map(objective_title, record.objectives), *tests, "seeds")
+    made = table("", "counts", "", *columns, numbers=len(columns))
+    for row in rows:
+        made.add_row(
+            row.letter,
+            row.plan.label,
+            ", ".join(_marks(row)),
+            *(setting(row.params[name]) if name in row.params else "" for name in params),
+            *(_cell(row, goal.metric) for goal in record.objectives),
+            *(spread(row.test[name].mean, row.test[name].deviation) if name in row.test else "" for name in tests),
+            str(row.seeds or ""),
+            style="bold" if row.recommended else "",
+        )
+    return made
+
+
+def _cell(row: FrontRow, metric: str) -> str:
+    known = row.value(metric)
+    if known is None:
+        return ""
+    return spread(known, row.deviation(metric)) if metric in row.quality else number(known)
+
+
+def _marks(row: FrontRow) -> list[str]:
+    marks = ["recommended"] if row.recommended else []
+    marks += row.labels
+    if row.tied_with_best and not row.recommended:
+        marks.append("ties with the best")
+    if not row.feasible:
+        marks.append("breaks a constraint")
+    return marks

@@ -1,0 +1,38 @@
+"""``headtune search``."""
+
+from headtune.cli.guard import guard
+from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
+from headtune.cli.terminal import say, show, show_json
+
+_INTERRUPTED = "interrupted: the study is intact; run the same command to continue"
+
+
+def search(study: StudyPath, overrides: Overrides = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Search head counts: check, profile, search, verify, report. Run it again to continue where it stopped.
+
+    Example: headtune search study.yaml --set search.trials=20
+    """
+    with guard(verbose, _INTERRUPTED) as session:
+        from headtune.config import load_study
+
+        spec = load_study(study, overrides or ())
+        assert spec.output is not None  # a study file always has an output
+        from headtune.cli.observers import watching
+        from headtune.study import search as run_search
+
+        session.log_to(spec.output)
+        with watching(spec.objectives) as observer:
+            record = run_search(spec, observer)
+            observer.phase("report", str(spec.output))
+            from headtune.report import write_report
+
+            files = write_report(record, spec.output)
+        if as_json:
+            from headtune.report.documents import front_document
+
+            show_json(front_document(record))
+        else:
+            from headtune.cli.result import result_page
+
+            show(*result_page(record))
+        say(f"wrote {len(files)} files into {spec.output}; open {spec.output / 'report.html'}")

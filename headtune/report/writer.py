@@ -1,0 +1,68 @@
+"""The report: every file of a study, written whole."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from headtune.report.curves_plot import curves_picture
+from headtune.report.documents import Json, front_document, latency_document
+from headtune.report.figure_style import Picture, house_style
+from headtune.report.files import open_folder, write_whole
+from headtune.report.front_plot import front_picture
+from headtune.report.front_rows import front_table
+from headtune.report.hypervolume_plot import hypervolume_picture
+from headtune.report.latency_plot import latency_picture
+from headtune.report.page import render_page
+from headtune.report.sites_plot import sites_picture
+from headtune.report.tables import front_frame, trials_frame
+from headtune.study.record import StudyRecord
+
+
+def write_report(record: StudyRecord, output: Path) -> tuple[Path, ...]:
+    """Write the report of a study, finished or not, into *output*.
+
+    ``trials.csv``, ``front.csv``, ``front.json``, ``latency.json``, ``figures/*.png`` and ``report.html``, the last one
+    self-contained. Each file is replaced whole; a picture that the study cannot fill yet is left out.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        StorageError: *output* cannot be written.
+    """
+    folder, figures = open_folder(output), open_folder(output / "figures")
+    pictures = draw_pictures(record)
+    page = render_page(record, front_table(record), {picture.name: picture for picture in pictures})
+    return (
+        write_whole(folder / "trials.csv", _csv(trials_frame(record))),
+        write_whole(folder / "front.csv", _csv(front_frame(record))),
+        write_whole(folder / "front.json", _json(front_document(record))),
+        write_whole(folder / "latency.json", _json(latency_document(record))),
+        *(write_whole(figures / f"{picture.name}.png", picture.png) for picture in pictures),
+        write_whole(folder / "report.html", page.encode("utf-8")),
+    )
+
+
+def draw_pictures(record: StudyRecord) -> tuple[Picture, ...]:
+    """The pictures that the study can fill."""
+    with house_style():
+        return tuple(picture for picture in _pictures(record) if picture is not None)
+
+
+def _pictures(record: StudyRecord) -> Iterator[Picture | None]:
+    rows = front_table(record)
+    yield front_picture(record, rows)
+    yield sites_picture(record, rows)
+    yield curves_picture(record, rows)
+    yield hypervolume_picture(record)
+    yield latency_picture(record)
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False, lineterminator="\n").encode("utf-8")
+
+
+def _json(document: Json) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")

@@ -1,0 +1,18 @@
+"""What to train next, and what is remembered: the brokers, the ledger under them, and the dashboard over it."""
+
+from headtune.search.broker import SearchBroker, SearchRules
+from headtune.search.dashboard import serve_dashboard
+from headtune.search.ledger import Ledger, LedgerView
+from headtune.search.replay import ReplayBroker, Retraining
+from headtune.search.sampler import SamplerName
+
+__all__ = [
+    "Ledger",
+    "LedgerView",
+    "ReplayBroker",
+    "Retraining",
+    "SamplerName",
+    "SearchBroker",
+    "SearchRules",
+    "serve_dashboard",
+]

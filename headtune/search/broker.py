@@ -1,0 +1,231 @@
+"""The search's broker: decides what to train next and which trial to stop, and remembers what came of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headtune.heads import HeadPlan, SearchSpace
+from headtune.pareto import reference_point
+from headtune.search.budget import Budget, Tally
+from headtune.search.codec import Codec
+from headtune.search.course import Course
+from headtune.search.draft import Draft, trial_key
+from headtune.search.ledger import Ledger
+from headtune.search.proposer import Proposer
+from headtune.search.sampler import SamplerName
+from headtune.search.stopping import should_stop, stoppable
+from headtune.trial import Measurement, Observer, Outcome, Param, Signal, Silent, TrialRequest, TrialResult
+
+_SPEND_S = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRules:
+    """How a search goes.
+
+    Attributes:
+        params: extra hyper-parameters, by name.
+        limits: the constraints' names, in the order in which their violations are kept.
+        sampler: who proposes.
+        trials: to be trained, baselines and stopped ones included; infeasible ones are free.
+        epochs: reports of a full training.
+        stop_early: whether trials may be stopped.
+        concurrent: trials at once.
+        seed: the study's.
+        timeout_s: wall seconds of the search, over restarts, after which no trial is started; ``None`` for no bound.
+    """
+
+    params: Mapping[str, Param] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    sampler: SamplerName = "auto"
+    trials: int
+    epochs: int
+    stop_early: bool = True
+    concurrent: int = 1
+    seed: int = 0
+    timeout_s: float | None = None
+
+
+class SearchBroker:
+    """A :class:`headtune.trial.contract.Broker` over one ledger.
+
+    First it starts again what an earlier driver left unfinished; then it trains the baselines; when they have ended it
+    freezes the reference point; then the sampler proposes.
+
+    Args:
+        ledger: where everything is kept.
+        space: the legal plans.
+        rules: how the search goes.
+        baselines: name → plan, trained first, in full, never stopped; a plan with several names is trained once.
+        observer: hears of every change.
+
+    Raises:
+        SpaceError: a param is called like a site, or the sampler ``grid`` meets a continuous param.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        space: SearchSpace,
+        rules: SearchRules,
+        *,
+        baselines: Mapping[str, HeadPlan],
+        observer: Observer | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._rules = rules
+        self._observer = observer or Silent()
+        self._objectives = ledger.objectives
+        self._codec = Codec(space, rules.params)
+        self._proposer = Proposer(
+            self._codec,
+            objectives=self._objectives,
+            limits=rules.limits,
+            sampler=rules.sampler,
+            trials=rules.trials,
+            seed=rules.seed,
+        )
+        self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
+        self._baselines = _drafts(baselines, rules)[: rules.trials]
+        self._budget = Budget(
+            trials=rules.trials,
+            concurrent=rules.concurrent,
+            timeout_s=rules.timeout_s,
+            baselines=len(self._baselines),
+        )
+        self._earlier_s = float(ledger.recall("elapsed_s") or 0.0)
+        self._began = self._spent = time.monotonic()
+        self._ending = ""
+        self._sampler = ""
+        self._observer.plan(rules.trials, self._tally().trained)
+        self._explain(baselines)
+
+    @property
+    def ending(self) -> str:
+        """Why the search ended before its trials were trained; empty while it goes on, or where all were."""
+        return self._ending
+
+    def propose(self) -> TrialRequest | Signal:
+        """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
+        tally = self._tally()
+        signal = self._budget.signal(tally)
+        if signal is Signal.DONE:
+            return self._end(self._budget.exceeded(tally))
+        if signal is Signal.WAIT:
+            return signal
+        began = time.perf_counter()
+        draft = self._next(self._rules.trials - tally.trained)
+        if isinstance(draft, Signal):
+            return draft
+        encoded = self._codec.encode(draft.plan, draft.params)
+        seconds = {"ask": time.perf_counter() - began}
+        return self._course.start(draft, encoded, self._codec.distributions, seconds)
+
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Remember what is known of a trial before it trains."""
+        self._course.measured(number, measurement)
+
+    def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
+        """Remember a report; ``True`` means: stop the trial now. A report of a trial that has ended is no news."""
+        trial = self._course.report(number, step, metrics)
+        if trial is None:
+            return True
+        if trial.kind != "search" or not self._rules.stop_early:
+            return False
+        return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
+
+    def finish(self, number: int, result: TrialResult) -> None:
+        """Remember how a trial ended; a second call is ignored."""
+        self._course.finish(number, result)
+        self._spend(force=True)
+
+    def lost(self, number: int, reason: str) -> None:
+        """A trial lost its worker: it is tried again before anything else, at most twice."""
+        self._course.lost(number, reason)
+
+    def beat(self) -> None:
+        """Keep the lease on the study, and count the seconds."""
+        self._ledger.beat()
+        self._spend()
+
+    def _next(self, left: int) -> Draft | Signal:
+        if self._course.again:
+            return self._course.again.popleft()
+        started = {trial_key(record.plan, record.params) for record in self._course.records}
+        for draft in self._baselines:
+            if draft.key not in started:
+                return draft
+        ended = {trial_key(record.plan, record.params) for record in self._course.ended}
+        if any(draft.key not in ended for draft in self._baselines):
+            return Signal.WAIT
+        self._freeze_reference()
+        return self._proposal(left)
+
+    def _proposal(self, left: int) -> Draft | Signal:
+        records = self._course.records
+        choice = self._proposer.choose(records, left)
+        if choice.name != self._sampler:
+            self._sampler = choice.name
+            self._observer.note(str(choice))
+        draft = self._proposer.propose(records, choice)
+        if draft is None:
+            if self._course.running:
+                return Signal.WAIT
+            return self._end("every combination in the space was tried")
+        return draft
+
+    def _end(self, why: str) -> Signal:
+        if why and why != self._ending:
+            self._observer.note(f"the search ends here: {why}")
+        self._ending = why
+        self._spend(force=True)
+        return Signal.DONE
+
+    def _freeze_reference(self) -> None:
+        """Fix the hypervolume's reference point, once, from the baselines that were trained to the end."""
+        if self._ledger.recall("reference_point") is not None:
+            return
+        values = [
+            [record.metrics[goal.metric] for goal in self._objectives]
+            for record in self._course.ended
+            if record.kind == "baseline" and record.outcome is Outcome.OK
+        ]
+        if values:
+            self._ledger.remember("reference_point", reference_point(values, self._objectives))
+
+    def _tally(self) -> Tally:
+        outcomes = [record.outcome for record in self._course.ended if record.outcome is not None]
+        trained = sum(outcome.trained for outcome in outcomes)
+        infeasible = outcomes.count(Outcome.INFEASIBLE)
+        return Tally(
+            trained=trained,
+            infeasible=infeasible,
+            failed=len(outcomes) - trained - infeasible,
+            running=len(self._course.running),
+            elapsed_s=self._earlier_s + time.monotonic() - self._began,
+        )
+
+    def _spend(self, *, force: bool = False) -> None:
+        now = time.monotonic()
+        if force or now - self._spent >= _SPEND_S:
+            self._spent = now
+            self._ledger.remember("elapsed_s", self._earlier_s + now - self._began)
+
+    def _explain(self, baselines: Mapping[str, HeadPlan]) -> None:
+        """Say what a person would else wonder about."""
+        left_out = len(set(baselines.values())) - len(self._baselines)
+        if left_out > 0:
+            self._observer.note(
+                f"{self._rules.trials} trials are fewer than the baselines: the last {left_out} of them are left out"
+            )
+        if self._rules.stop_early and not stoppable(self._objectives):
+            self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
+
+
+def _drafts(baselines: Mapping[str, HeadPlan], rules: SearchRules) -> list[Draft]:
+    """The baselines' trainings; a plan with several names is trained once, under the first."""
+    first: dict[HeadPlan, str] = {}
+    for name, plan in baselines.items():
+        first.setdefault(plan, name)
+    params = {name: param.baseline for name, param in rules.params.items()}
+    return [Draft(kind="baseline", label=name, plan=plan, params=params) for plan, name in first.items()]

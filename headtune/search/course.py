@@ -1,0 +1,154 @@
+"""The trials of one broker in motion: in flight, ended, and to be started again."""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from optuna.distributions import BaseDistribution
+
+from headtune.search.book import TrialBook
+from headtune.search.draft import Draft
+from headtune.search.judgement import judge, not_finite
+from headtune.search.seeds import trial_seed
+from headtune.trial.contract import Observer
+from headtune.trial.messages import Measurement, TrialRequest, TrialResult
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+
+LOSSES = 3
+"""So often a training may lose its worker within one start of the study."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A running trial: its record so far, what it was made of, and what it reported that is not finite."""
+
+    record: TrialRecord
+    draft: Draft
+    wild: str | None = None
+
+
+@dataclass(slots=True)
+class Course:
+    """Keeps the book of trials while they run; every broker has one.
+
+    Args:
+        book: where they are written.
+        seed: the study's.
+        epochs: of a full training.
+        observer: hears of every change.
+    """
+
+    book: TrialBook
+    seed: int
+    epochs: int
+    observer: Observer
+    again: deque[Draft] = field(init=False)
+    _ended: dict[int, TrialRecord] = field(init=False)
+    _flights: dict[int, _Flight] = field(init=False, default_factory=dict)
+    _losses: Counter[str] = field(init=False, default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.book.release("its executor ended while it ran; the same training is started again")
+        self._ended = {record.number: record for record in self.book.records()}
+        self.again = deque(self.book.unfinished())
+
+    @property
+    def running(self) -> list[TrialRecord]:
+        """Trials in flight, in the order of their start."""
+        return [flight.record for flight in self._flights.values()]
+
+    @property
+    def ended(self) -> list[TrialRecord]:
+        """Trials that have ended, in the order of their numbers."""
+        return [self._ended[number] for number in sorted(self._ended)]
+
+    @property
+    def records(self) -> list[TrialRecord]:
+        """All trials, in the order of their numbers."""
+        return sorted([*self._ended.values(), *self.running], key=lambda record: record.number)
+
+    def start(
+        self,
+        draft: Draft,
+        encoded: Mapping[str, object] | None = None,
+        distributions: Mapping[str, BaseDistribution] | None = None,
+        seconds: Mapping[str, float] | None = None,
+    ) -> TrialRequest:
+        """Write the trial down and make it a request."""
+        record = TrialRecord(
+            number=-1,
+            kind=draft.kind,
+            label=draft.label,
+            plan=draft.plan,
+            params=draft.params,
+            repeat=draft.repeat,
+            seed=trial_seed(self.seed, draft.repeat),
+            outcome=None,
+            seconds=seconds or {},
+        )
+        record = self.book.begin(record, encoded or {}, distributions or {})
+        self._flights[record.number] = _Flight(record, draft)
+        self.observer.trial(record)
+        return draft.request(record.number, study_seed=self.seed, epochs=self.epochs)
+
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Write down what is known before training; ignored for a trial that has ended."""
+        flight = self._flights.get(number)
+        if flight is not None:
+            flight.record = self.book.measured(flight.record, measurement)
+            self.observer.trial(flight.record)
+
+    def report(self, number: int, step: int, metrics: Mapping[str, float]) -> TrialRecord | None:
+        """Write down a report; ``None`` where there is nothing to go on with: the trial has ended, or it diverged."""
+        flight = self._flights.get(number)
+        if flight is None:
+            return None
+        flight.wild = flight.wild or not_finite(metrics, self.book.objectives)
+        if flight.wild is not None:
+            return None
+        quality = next((goal.metric for goal in self.book.objectives if not goal.measured), "")
+        if quality in metrics:
+            self._resume_curve(flight, step)
+            flight.record = self.book.reported(flight.record, step, float(metrics[quality]))
+            self.observer.trial(flight.record)
+        return flight.record
+
+    def finish(self, number: int, result: TrialResult) -> TrialRecord | None:
+        """Write down how a trial ended; ``None`` for one that had ended before."""
+        flight = self._flights.pop(number, None)
+        if flight is None:
+            return None
+        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild)
+        record = self.book.finish(record, outcome)
+        self._ended[number] = record
+        if result.detail:
+            _log.info("trial %d: %s\n%s", number, record.message, result.detail)
+        self.observer.trial(record)
+        return record
+
+    def lost(self, number: int, reason: str) -> None:
+        """Start the trial's training again, before anything else, unless it lost its worker too often."""
+        flight = self._flights.get(number)
+        if flight is None:
+            return
+        self._losses[flight.draft.key] += 1
+        losses = self._losses[flight.draft.key]
+        if losses >= LOSSES:
+            message = f"lost its worker {losses} times: {reason}"
+            self.finish(number, TrialResult(outcome=Outcome.CRASHED, message=message))
+            return
+        del self._flights[number]
+        self.book.supersede(number, "lost", reason)
+        self.again.appendleft(Draft.of(flight.record))
+        self.observer.note(f"trial {number} lost its worker ({reason}); it is started again")
+
+    def _resume_curve(self, flight: _Flight, step: int) -> None:
+        """A trial that went on from its checkpoint begins its reports late; the earlier ones are another attempt's."""
+        earlier: Sequence[tuple[int, float]] = () if flight.record.curve else flight.draft.curve
+        for early, value in earlier:
+            if early < step:
+                flight.record = self.book.reported(flight.record, early, value)

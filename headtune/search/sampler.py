@@ -1,0 +1,64 @@
+"""Which sampler proposes, and why."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
+
+SamplerName = Literal["auto", "tpe", "gp", "nsga2", "random", "grid"]
+
+STARTUP = 10
+"""Trials that a model-based sampler draws at random before it trusts its model."""
+
+_GP_TRIALS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sampler by name, and why it was taken."""
+
+    name: Literal["tpe", "gp", "nsga2", "random", "grid"]
+    why: str
+
+    def __str__(self) -> str:
+        return f"sampler {self.name}: {self.why}"
+
+
+def choose_sampler(asked: SamplerName, *, unseen: int | None, left: int, trials: int) -> Choice:
+    """The sampler for the next trial.
+
+    ``auto`` lists everything where no more combinations are unseen than trials are left; else it takes the Gaussian
+    process, which needs fewest trials, while they are few enough for its cost; else the multivariate TPE.
+
+    Args:
+        unseen: combinations of plan and params that were not tried yet; ``None`` where a param is continuous.
+        left: trials that are still to be trained.
+        trials: trials of the whole study.
+    """
+    if asked != "auto":
+        return Choice(asked, "as asked")
+    if unseen is not None and unseen <= left:
+        return Choice("grid", f"{unseen} combinations are untried and {left} trials left, so every one is tried")
+    many = "a param is continuous" if unseen is None else f"{unseen} combinations are untried and {left} trials left"
+    if trials <= _GP_TRIALS:
+        return Choice("gp", f"{many}; a Gaussian process learns most from so few")
+    return Choice("tpe", f"{many}; beyond {_GP_TRIALS} trials a Gaussian process is too slow")
+
+
+def build_sampler(choice: Choice, *, seed: int, trials: int) -> BaseSampler:
+    """The Optuna sampler behind a choice; ``grid`` has none."""
+    match choice.name:
+        case "gp":
+            return GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
+        case "tpe":
+            return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, constant_liar=True)
+        case "nsga2":
+            return NSGAIISampler(seed=seed, population_size=population_size(trials))
+        case "random" | "grid":
+            return RandomSampler(seed=seed)
+
+
+def population_size(trials: int) -> int:
+    """NSGA-II's population for a study of so many trials: their root, so that there are as many generations."""
+    return max(8, round(sqrt(trials)))

@@ -1,0 +1,30 @@
+"""The loop that most people meet: check, profile, search, verify, and what comes of it."""
+
+from headtune.study.checking import Checked, check
+from headtune.study.driver import executor_of
+from headtune.study.finalists import front_of
+from headtune.study.profiling import Profile, profile
+from headtune.study.reading import read
+from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
+from headtune.study.searching import search
+from headtune.study.spec import ExecutorName, Resources, SearchOptions, StudySpec, VerifyOptions
+
+__all__ = [
+    "Checked",
+    "ExecutorName",
+    "Finalist",
+    "LatencyRange",
+    "Profile",
+    "Resources",
+    "SearchOptions",
+    "StudyRecord",
+    "StudySpec",
+    "Verdict",
+    "VerifyOptions",
+    "check",
+    "executor_of",
+    "front_of",
+    "profile",
+    "read",
+    "search",
+]

@@ -1,0 +1,105 @@
+"""Finding and setting the attributes that tell a hand-written block how many heads it has."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+
+from torch import Tensor, nn
+
+from headtune.heads.count import HeadCount
+from headtune.surgery.adapters.names import is_short, meant, quantities, spells_out_heads
+from headtune.surgery.adapters.scales import is_scale, rescaled, rescaled_tensor
+
+
+def held(block: nn.Module, present: HeadCount) -> frozenset[str]:
+    """The quantities (``heads``, ``head_dim``, …) that the block, its submodules and their configurations hold."""
+    found = set()
+    for module in written(block):
+        for values in (vars(module), *(_fields(config) for _, config in _configs(module))):
+            found |= {quantity for _, quantity in _counts(values, present)}
+    return frozenset(found)
+
+
+def set_counts(block: nn.Module, present: HeadCount, wanted: HeadCount) -> None:
+    """Set every number that follows from the head counts; a stored scale follows its power of head_dim."""
+    set_values(block, lambda values: _new_values(values, present, wanted))
+    for module in written(block):
+        for name, tensor in (*module.named_buffers(recurse=False), *module.named_parameters(recurse=False)):
+            if is_scale(name):
+                setattr(module, name, rescaled_tensor(tensor, present.head_dim, wanted.head_dim))
+
+
+def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[str, object]]) -> None:
+    """Set attributes of the block, its submodules and their configurations.
+
+    A configuration object is replaced by a changed copy, since other blocks may read the same one.
+
+    Args:
+        block: the module.
+        new: from the attributes of one object, those that change, with their new values.
+    """
+    for module in written(block):
+        for name, config in list(_configs(module)):
+            if changed := new(_fields(config)):
+                setattr(module, name, _changed_copy(config, changed))
+        for name, value in new(vars(module)).items():
+            setattr(module, name, value)
+
+
+def written(block: nn.Module) -> Iterator[nn.Module]:
+    """The block and its submodules, without those of PyTorch: the groups of an nn.GroupNorm are not those of heads."""
+    return (module for module in block.modules() if not type(module).__module__.startswith("torch.nn."))
+
+
+def _new_values(values: Mapping[str, object], present: HeadCount, wanted: HeadCount) -> dict[str, object]:
+    """Those of *values* that must change, with their new ones."""
+    new: dict[str, object] = {name: quantities(wanted)[quantity] for name, quantity in _counts(values, present)}
+    for name, value in values.items():
+        if is_scale(name) and isinstance(value, float):
+            new[name] = rescaled(value, present.head_dim, wanted.head_dim)
+        elif is_scale(name) and isinstance(value, Tensor):
+            new[name] = rescaled_tensor(value, present.head_dim, wanted.head_dim)
+    return {name: value for name, value in new.items() if value is not values[name]}
+
+
+def _counts(values: Mapping[str, object], present: HeadCount) -> Iterator[tuple[str, str]]:
+    """Names of the values that hold a quantity, each with that quantity."""
+    numbers = {name: value for name, value in values.items() if isinstance(value, int) and not isinstance(value, bool)}
+    spelled_out = any(spells_out_heads(name) for name in numbers)
+    for name, value in numbers.items():
+        quantity = meant(name, value, present)
+        if quantity is not None and not (spelled_out and is_short(name)):
+            yield name, quantity
+
+
+def _configs(module: nn.Module) -> Iterator[tuple[str, object]]:
+    """Attributes that may be configurations: dataclass objects, namespaces and dicts with string keys."""
+    for name, value in vars(module).items():
+        if name.startswith("_") and isinstance(value, dict):
+            continue  # the containers of nn.Module itself
+        named = isinstance(value, dict) and all(isinstance(key, str) for key in value)
+        if (
+            named
+            or isinstance(value, SimpleNamespace)
+            or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+        ):
+            yield name, value
+
+
+def _fields(config: object) -> dict[str, object]:
+    if isinstance(config, dict):
+        return config
+    if isinstance(config, SimpleNamespace):
+        return vars(config)
+    assert dataclasses.is_dataclass(config)
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _changed_copy(config: object, changed: Mapping[str, object]) -> object:
+    if isinstance(config, dict):
+        return {**config, **changed}
+    new = copy.copy(config)
+    for name, value in changed.items():
+        object.__setattr__(new, name, value)  # also on frozen dataclasses, without running their checks twice
+    return new

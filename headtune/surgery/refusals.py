@@ -1,0 +1,41 @@
+"""Models that surgery cannot work on as they come."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from headtune.errors import SurgeryError
+
+_WRAPPERS = {
+    "DataParallel": "hand over the module inside (model.module) and wrap the result",
+    "DistributedDataParallel": "hand over the module inside (model.module) and wrap the result",
+    "FullyShardedDataParallel": "apply the plan before sharding",
+    "FSDPModule": "apply the plan before sharding",
+}
+
+
+def check_workable(model: object) -> None:
+    """Refuse what is no module, and modules that are wrapped for parallel training, scripted, or not initialised yet.
+
+    Raises:
+        SurgeryError: with every reason.
+    """
+    if not isinstance(model, nn.Module):
+        raise SurgeryError(f"the model came as {type(model).__name__}: give a torch.nn.Module")
+    problems = tuple(dict.fromkeys(_problems(model)))
+    if problems:
+        raise SurgeryError(*problems)
+
+
+def _problems(model: nn.Module) -> Iterator[str]:
+    for path, module in model.named_modules():
+        place = path or "the model"
+        for cls in type(module).__mro__:
+            if cls.__name__ in _WRAPPERS:
+                yield f"{place} is wrapped in {cls.__name__}: {_WRAPPERS[cls.__name__]}"
+        if isinstance(module, torch.jit.ScriptModule):
+            yield f"{place} is a TorchScript module, which cannot be watched: give the Python module it was made from"
+            return
+        if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters(recurse=False)):
+            yield f"{place} has lazy parameters that are not initialised: run the model once first"

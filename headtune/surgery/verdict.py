@@ -1,0 +1,104 @@
+"""Watching a changed model and comparing it with the plan."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isclose
+
+from torch import nn
+
+from headtune.heads.plan import HeadPlan
+from headtune.surgery.adapters.scales import rescaled
+from headtune.surgery.changes import Change
+from headtune.surgery.inputs import described
+from headtune.surgery.located import Survey, survey
+from headtune.surgery.original import Original
+from headtune.surgery.probe import ForwardFailed
+
+_NEAR = 1e-3  # a scale may be stored in half precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a changed model computes what its plan says.
+
+    Attributes:
+        problems: what it does instead, one sentence each; empty when it does.
+        blamed: paths of the blocks concerned.
+    """
+
+    problems: tuple[str, ...] = ()
+    blamed: frozenset[str] = frozenset()
+
+
+def verdict(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: Original) -> Verdict:
+    """Run *model*, to which the changes were made, and judge it.
+
+    Raises:
+        SurgeryError: it computes no attention any more.
+    """
+    try:
+        found = survey(model, original.inputs)
+    except ForwardFailed as failed:
+        return _not_running(failed, made)
+    wrong = dict([*_wrong_scales(found, made, original), *_wrong_counts(found, plan)])
+    if not wrong and found.nan and not original.survey.nan:
+        asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in made)
+        return Verdict(problems=(f"{asked}: the output is not a number any more; {_REMEDY}",))
+    return Verdict(
+        problems=tuple(f"{_place(path)}: {problem}" for path, problem in wrong.items()), blamed=frozenset(wrong)
+    )
+
+
+_REMEDY = (
+    "let forward take every size from attributes for the head counts, such as self.num_heads and self.head_dim, "
+    "and reshape its output to num_heads * head_dim"
+)
+
+
+def _not_running(failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
+    """Blame the block that was running, or else all that were changed."""
+    blamed = [change for change in made if _inside(failed.path, change.site.path)] or made
+    asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in blamed)
+    return Verdict(
+        problems=(f"{asked}: forward raises {described(failed.error)}; {_REMEDY}",),
+        blamed=frozenset(change.site.path for change in blamed),
+    )
+
+
+def _wrong_counts(found: Survey, plan: HeadPlan) -> Iterator[tuple[str, str]]:
+    for path, wanted in plan:
+        block = found.blocks.get(path)
+        if block is None:
+            yield path, "after the change no attention is seen here any more"
+        elif block.site.present != wanted:
+            yield (
+                path,
+                f"the plan asks for {wanted}, but after the change it computes {block.site.present}; "
+                "let forward take its counts from attributes of the module, and from nowhere else",
+            )
+    for path in found.blocks:
+        if path not in plan.paths:
+            yield path, "after the change another attention block is seen here"
+
+
+def _wrong_scales(found: Survey, made: Sequence[Change], original: Original) -> Iterator[tuple[str, str]]:
+    for change in made:
+        path, old, new = change.site.path, change.site.head_dim, change.wanted.head_dim
+        block = found.blocks.get(path)
+        if block is None or old == new or isclose(block.call.scale, new**-0.5, rel_tol=_NEAR):
+            continue
+        expected = rescaled(original.scale(path), old, new, tolerance=_NEAR)
+        if not isclose(block.call.scale, expected, rel_tol=_NEAR):
+            yield (
+                path,
+                f"its scores are still scaled by {block.call.scale:.4g}, where {new} features per head need "
+                f"{expected:.4g}; let forward compute the scale, or store it as self.scale",
+            )
+
+
+def _inside(path: str, block: str) -> bool:
+    return not block or path == block or path.startswith(f"{block}.")
+
+
+def _place(path: str) -> str:
+    return path or "the model"

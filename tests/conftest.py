@@ -1,0 +1,50 @@
+"""What many tests need: the tiny task, and studies of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtune.heads import SpaceOptions
+from headtune.pareto import Objective
+from headtune.study import SearchOptions, StudySpec, VerifyOptions
+from headtune.trial import TaskReference
+
+TASKS = Path(__file__).parent / "tasks"
+
+QUALITY = Objective(metric="quality", direction="maximize")
+PARAMETERS = Objective(metric="parameters", direction="minimize")
+LATENCY = Objective(metric="latency_ms", direction="minimize")
+
+MakeSpec = Callable[..., StudySpec]
+
+
+def tiny_task(**args: Any) -> TaskReference:
+    """The task of ``tasks/tiny.py``, by reference, as a study file names it."""
+    return TaskReference(target="tiny.py:task", base=TASKS, args=args)
+
+
+@pytest.fixture
+def make_spec(tmp_path: Path) -> MakeSpec:
+    """Makes studies of the tiny task: 25 plans, quality against parameters, in this process, without verification."""
+
+    def make(task_args: dict[str, Any] | None = None, **changes: Any) -> StudySpec:
+        trials = changes.pop("trials", 8)
+        epochs = changes.pop("epochs", 2)
+        sampler = changes.pop("sampler", "random")
+        values: dict[str, Any] = {
+            "name": "tiny",
+            "task": tiny_task(**(task_args or {})),
+            "space": SpaceOptions(hold="width"),
+            "weights": "fresh",
+            "objectives": (QUALITY, PARAMETERS),
+            "search": SearchOptions(trials=trials, epochs=epochs, sampler=sampler, stop_early=False),
+            "verify": VerifyOptions(top=2, seeds=0),
+            "executor": "inline",
+            "storage": f"sqlite:///{tmp_path / 'study.db'}",
+            "output": tmp_path / "out",
+        }
+        return StudySpec(**{**values, **changes})
+
+    return make

@@ -1,0 +1,111 @@
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headtune.errors import StorageError
+from headtune.search.sqlite import CONNECT_ARGS, check_file, drop_log, is_local, keep_log, sqlite_path
+
+MOUNTS = [("/", "overlay"), ("/home", "ext4"), ("/home/shared", "nfs4"), ("/net", "fuse.sshfs")]
+
+
+def mode_of(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:////abs/study.db", Path("/abs/study.db")),
+        ("sqlite:///rel/study.db?timeout=3", Path("rel/study.db").absolute()),
+        ("sqlite+pysqlite:////abs/study.db", Path("/abs/study.db")),
+        ("postgresql://host/db", None),
+    ],
+)
+def test_the_file_of_a_url(url: str, path: Path | None) -> None:
+    assert sqlite_path(url) == path
+
+
+def a_folder(root: Path) -> Path:
+    return root
+
+
+def a_text(root: Path) -> Path:
+    (root / "notes.txt").write_text("these are my notes, not a database")
+    return root / "notes.txt"
+
+
+def under_a_file(root: Path) -> Path:
+    return a_text(root) / "deep" / "study.db"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (a_folder, "storage: {path} is a folder; name a file in it, such as sqlite:///{path}/study.db"),
+        (a_text, "storage: {path} is no SQLite database; choose another file"),
+        (under_a_file, "storage: the folder {path.parent} cannot be made (Not a directory); choose another folder"),
+    ],
+)
+def test_what_cannot_become_a_database_is_refused(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
+    path = make(tmp_path)
+    with pytest.raises(StorageError) as caught:
+        check_file(path, create=True)
+    assert str(caught.value) == message.format(path=path)
+
+
+def test_reading_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        check_file(tmp_path / "new" / "study.db", create=False)
+    assert str(caught.value) == (
+        f"storage: there is no {tmp_path}/new/study.db; run the search first, or name the storage that it wrote"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_may_become_a_database(tmp_path: Path) -> None:
+    (tmp_path / "study.db").touch()
+    check_file(tmp_path / "study.db", create=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "local"),
+    [("/home/ann/study.db", True), ("/home/shared/x/study.db", False), ("/net/study.db", False), ("/opt/a.db", True)],
+)
+def test_only_known_local_file_systems_are_local(path: str, local: bool) -> None:
+    assert is_local(Path(path), MOUNTS) is local
+    assert is_local(Path(path), []) is False
+
+
+def test_the_log_comes_and_goes(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    keep_log(path)
+    expected = "wal" if is_local(path, [tuple(line.split()[1:3]) for line in open("/proc/mounts")]) else "delete"
+    assert mode_of(path) == expected
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("INSERT INTO t VALUES (7)")
+        connection.commit()
+    drop_log(path)
+    assert mode_of(path) == "delete"
+    assert [found.name for found in tmp_path.iterdir()] == ["study.db"]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT x FROM t").fetchall() == [(7,)]
+
+
+def test_the_log_stays_while_someone_reads(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (x)")
+        drop_log(path)
+    assert mode_of(path) == "wal"
+
+
+def test_connections_are_patient_and_quick(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "study.db", **CONNECT_ARGS)) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
+        assert connection.execute("PRAGMA busy_timeout").fetchone() == (60_000,)

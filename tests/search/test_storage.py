@@ -1,0 +1,88 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from headtune.errors import InputError, MissingExtraError, StorageError
+from headtune.search.storage import open_storage, reason, shown
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("sqlite:///a/b@c.db", "sqlite:///a/b@c.db"),
+        ("postgresql://ann:secret@host:5432/db", "postgresql://ann:***@host:5432/db"),
+        ("postgresql://ann:se@cr/et:x@host/db", "postgresql://ann:***@host/db"),
+        ("postgresql://ann@host/db", "postgresql://ann@host/db"),
+        ("postgresql://host/db?user=ann&password=secret&x=1", "postgresql://host/db?user=ann&password=***&x=1"),
+        ("mysql+pymysql://host/db?sslPassword=secret", "mysql+pymysql://host/db?sslPassword=***"),
+    ],
+)
+def test_a_password_is_never_shown(url: str, expected: str) -> None:
+    assert shown(url) == expected
+    assert "secret" not in shown(url)
+
+
+def test_the_reason_is_the_first_line_of_the_root_cause_without_secrets() -> None:
+    root = ValueError("no entry for ann:se@cret\nmore")
+    middle, top = RuntimeError("middle"), RuntimeError("top")
+    middle.__cause__, top.__cause__ = root, middle
+    assert reason(top, "postgresql://ann:se@cret@host/db") == "no entry for ann:***"
+    assert reason(ValueError("  ")) == "ValueError"
+
+
+def test_a_storage_that_is_made_can_be_opened_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/deep/er/study.db"
+    open_storage(url, create=True)
+    assert open_storage(url, create=False).get_all_studies() == []
+
+
+FORMS = "write sqlite:///folder/study.db, or the URL of a database that this machine reaches (postgresql://user@host/name)"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("runs/study.db", "storage: 'runs/study.db' is no URL; write sqlite:///runs/study.db, or postgresql://user@host/name"),
+        (
+            "mongodb://host/db",
+            f"storage: cannot open mongodb://host/db: Can't load plugin: sqlalchemy.dialects:mongodb; {FORMS}",
+        ),
+        ("sqlite://", "storage: sqlite:// keeps nothing when its process ends; write sqlite:///folder/study.db"),
+        (
+            "sqlite:///:memory:",
+            "storage: sqlite:///:memory: keeps nothing when its process ends; write sqlite:///folder/study.db",
+        ),
+    ],
+)
+def test_a_url_that_means_nothing_is_refused_in_words(url: str, message: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        open_storage(url, create=True)
+    assert str(caught.value) == message
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("psycopg") is not None, reason="psycopg is installed here")
+def test_a_missing_driver_is_named_with_its_package() -> None:
+    with pytest.raises(MissingExtraError) as caught:
+        open_storage("postgresql+psycopg://ann:secret@host/db", create=True)
+    assert str(caught.value) == (
+        "storage: postgresql+psycopg://ann:***@host/db needs the package psycopg, which is not installed; "
+        "run pip install 'psycopg[binary]'"
+    )
+
+
+def test_a_broken_database_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    path.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 40)
+    with pytest.raises(InputError) as caught:
+        open_storage(f"sqlite:///{path}", create=True)
+    assert str(caught.value).startswith(f"storage: cannot open sqlite:///{path}: ")
+    assert str(caught.value).endswith(FORMS)
+
+
+def test_a_database_of_something_else_is_refused_for_reading(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with pytest.raises(StorageError, match="no such table"):
+        open_storage(f"sqlite:///{path}", create=False)

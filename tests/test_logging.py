@@ -1,0 +1,53 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from headtune._logging import LOG_NAME, logging_to
+
+
+def test_headtune_is_logged_from_info_and_others_from_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_to(tmp_path) as path:
+        logging.getLogger("headtune.study").info("a %s", "fact")
+        logging.getLogger("headtune.study").debug("a detail")
+        logging.getLogger("optuna.storages").warning("a warning")
+        logging.getLogger("optuna.storages").info("chatter")
+        logging.getLogger("ray.tune").error("an error")
+        logging.getLogger("other").error("not ours")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert path == tmp_path / LOG_NAME
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        "INFO headtune.study: a fact",
+        "WARNING optuna.storages: a warning",
+        "ERROR ray.tune: an error",
+    ]
+    captured = capsys.readouterr()
+    assert (captured.out, "chatter" in captured.err, "a fact" in captured.err) == ("", False, False)
+
+
+def test_the_log_is_continued(tmp_path: Path) -> None:
+    for word in ("first", "second"):
+        with logging_to(tmp_path) as path:
+            logging.getLogger("headtune").info(word)
+    assert [line.rsplit(" ", 1)[1] for line in path.read_text().splitlines()] == ["first", "second"]
+
+
+def test_loggers_are_as_they_were_afterwards_also_after_an_error(tmp_path: Path) -> None:
+    names = ("headtune", "ray", "optuna")
+
+    def state() -> list[tuple[list[logging.Handler], int, bool]]:
+        loggers = [logging.getLogger(name) for name in names]
+        return [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
+
+    before = state()
+    with pytest.raises(RuntimeError), logging_to(tmp_path):
+        assert state() != before
+        raise RuntimeError
+    assert state() == before
+
+
+def test_a_folder_that_cannot_be_written_is_an_os_error_and_changes_nothing(tmp_path: Path) -> None:
+    before = logging.getLogger("headtune").handlers[:]
+    with pytest.raises(OSError, match="No such file"), logging_to(tmp_path / "missing"):
+        pass
+    assert logging.getLogger("headtune").handlers == before

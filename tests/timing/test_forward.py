@@ -1,0 +1,192 @@
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from headtune.errors import InputError, MeasurementError
+from headtune.timing import LatencyProtocol
+from headtune.timing.clock import clock_of
+from headtune.timing.forward import prepared
+
+CPU = clock_of("cpu")
+FLOAT32 = LatencyProtocol(device="cpu", threads=1)
+BFLOAT16 = LatencyProtocol(device="cpu", threads=1, dtype="bfloat16")
+
+
+class Rotary(nn.Module):
+    """A complex buffer, as rotary embeddings have one, a tied weight and an integer buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+        self.outer.weight = self.inner.weight
+        self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)))
+        self.register_buffer("steps", torch.arange(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(self.inner(x))
+
+
+class CachedMask(nn.Module):
+    """Makes a mask at the first pass and keeps it, as many causal models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Linear(4, 4)
+        self.mask: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.mask is None:
+            self.mask = torch.arange(4.0)
+        return self.scale(x * self.mask) * self.mask
+
+
+class Uncopyable(nn.Linear):
+    def __deepcopy__(self, memo: object) -> "Uncopyable":
+        raise TypeError("cannot pickle a socket")
+
+
+class Failing(nn.Module):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise self.error
+
+
+def test_positional_and_keyword_arguments_reach_forward() -> None:
+    model = nn.Bilinear(2, 3, 1)
+    x, y = torch.rand(5, 2), torch.rand(5, 3)
+    for inputs in ((x, y), {"input2": y, "input1": x}):
+        with prepared(model, inputs, FLOAT32) as forward:
+            assert torch.equal(forward(), model(x, y))  # type: ignore[arg-type]
+
+
+def test_eval_mode_inside_and_each_modules_own_mode_afterwards() -> None:
+    model = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(4))).train()
+    model[1][1].eval()  # frozen statistics, as in fine-tuning
+    before = [module.training for module in model.modules()]
+    with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward:
+        assert forward.model is model
+        assert not any(module.training for module in model.modules())
+    assert [module.training for module in model.modules()] == before == [True, True, True, True, False]
+
+
+def test_modes_come_back_after_an_error() -> None:
+    model = nn.Dropout().train()
+    with pytest.raises(KeyError), prepared(model, (), FLOAT32):
+        raise KeyError
+    assert model.training
+
+
+def test_a_model_of_another_dtype_is_timed_as_a_cast_copy() -> None:
+    model = Rotary()
+    before = copy.deepcopy(model.state_dict())
+    with prepared(model, (torch.rand(2, 4),), BFLOAT16) as forward:
+        assert forward.model is not model
+        output = forward()
+        assert isinstance(output, Tensor)
+        assert output.dtype == torch.bfloat16
+        dtypes = {name: tensor.dtype for name, tensor in forward.model.state_dict().items()}
+        assert (forward.model.inner.weight is forward.model.outer.weight) is True
+    assert dtypes == {
+        "inner.weight": torch.bfloat16,
+        "outer.weight": torch.bfloat16,
+        "turns": torch.complex64,
+        "steps": torch.int64,
+    }
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert model.inner.weight.dtype == torch.float32
+
+
+def test_a_lower_model_under_a_float32_protocol_is_cast_up() -> None:
+    model = nn.Linear(4, 4).to(torch.bfloat16)
+    with prepared(model, (torch.rand(2, 4, dtype=torch.bfloat16),), FLOAT32) as forward:
+        output = forward()
+    assert isinstance(output, Tensor)
+    assert output.dtype == torch.float32
+    assert model.weight.dtype == torch.bfloat16
+
+
+def test_a_model_that_must_be_copied_and_cannot() -> None:
+    with pytest.raises(MeasurementError) as caught, prepared(Uncopyable(4, 4), (), BFLOAT16, "the reference"):
+        pass
+    assert str(caught.value) == (
+        "the reference cannot be copied to cpu in torch.bfloat16 (TypeError: cannot pickle a socket); "
+        "move and cast it there yourself before measuring"
+    )
+
+
+def test_what_the_first_pass_caches_can_be_trained_with() -> None:
+    model = CachedMask()
+    with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward:
+        forward.first_pass(CPU)
+        with torch.inference_mode():
+            forward.time_ms(CPU, 2)
+    model(torch.rand(2, 4)).sum().backward()
+    assert model.scale.weight.grad is not None
+
+
+def test_without_that_first_pass_the_cache_could_not() -> None:
+    model = CachedMask()
+    with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward, torch.inference_mode():
+        forward.time_ms(CPU, 1)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        model(torch.rand(2, 4)).sum().backward()
+
+
+def test_a_model_that_raises_is_told_with_what_it_was_given() -> None:
+    inputs = {"x": torch.zeros(2, 3), "mask": [torch.zeros(2, dtype=torch.bool)]}
+    with prepared(Failing(ValueError("no")), inputs, FLOAT32) as forward, pytest.raises(MeasurementError) as caught:
+        forward.first_pass(CPU)
+    assert str(caught.value) == (
+        "the model raised TypeError in its forward pass: Failing.forward() got an unexpected keyword argument 'mask'; "
+        "it was given torch.float32 [2, 3] on cpu, torch.bool [2] on cpu: make inputs return what its forward takes"
+    )
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_model_that_raises_without_tensors() -> None:
+    with prepared(Failing(ValueError("no")), (1,), FLOAT32, "it") as forward, pytest.raises(MeasurementError) as caught:
+        forward.time_ms(CPU, 1)
+    assert str(caught.value) == (
+        "it raised ValueError in its forward pass: no; "
+        "it was given no tensors: make inputs return what its forward takes"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        InputError("said already"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_what_the_caller_must_tell_apart_passes_through(error: BaseException) -> None:
+    with prepared(Failing(error), (1,), FLOAT32) as forward, pytest.raises(type(error)) as caught:
+        forward.first_pass(CPU)
+    assert caught.value is error
+
+
+def test_a_real_lack_of_memory_on_the_cpu_passes_through() -> None:
+    class Huge(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.empty(2**55)
+
+    with (
+        prepared(Huge(), (torch.zeros(1),), FLOAT32) as forward,
+        pytest.raises(RuntimeError, match="can't allocate memory"),
+    ):
+        forward.first_pass(CPU)
+
+
+def test_tensors_are_parameters_buffers_and_inputs() -> None:
+    x = torch.rand(2, 4)
+    with prepared(Rotary(), (x,), FLOAT32) as forward:
+        shapes = [tuple(tensor.shape) for tensor in forward.tensors()]
+    assert shapes == [(4, 4), (4,), (4,), (2, 4)]
