@@ -7,11 +7,14 @@ FOLDER holds train*.LANGUAGE, val*.LANGUAGE and test*.LANGUAGE for both language
 """
 
 import gzip
+import io
 import re
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -26,8 +29,10 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("translation needs sacrebleu: pip install 'headtune[translation]'") from error
 
-PAD, START, END, UNKNOWN = range(4)
+PAD, START, END, UNKNOWN = SPECIAL = range(4)
 BATCH = 64
+
+warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # nn.TransformerEncoder uses them unasked
 
 
 def split_words(sentence: str) -> list[str]:
@@ -43,13 +48,7 @@ class Vocabulary:
         counts = Counter(word for sentence in sentences for word in split_words(sentence))
         letters = sorted({letter for word in counts for letter in word})
         frequent = [word for word, _ in counts.most_common(words)]
-        self.pieces = [
-            "",
-            "",
-            "",
-            "",
-            *dict.fromkeys(letters + frequent),
-        ]  # the first four are PAD, START, END, UNKNOWN
+        self.pieces = [*[""] * len(SPECIAL), *dict.fromkeys(letters + frequent)]
         self.number = {piece: number for number, piece in enumerate(self.pieces) if piece}
 
     def encode(self, sentence: str) -> list[int]:
@@ -77,7 +76,7 @@ def find(folder: Path, split: str, language: str) -> Path | None:
 def read(file: Path, most: int | None) -> list[str]:
     """The first *most* lines of a plain or gzipped file."""
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    return data.decode().splitlines()[:most]
+    return [line.rstrip("\n") for line in islice(io.StringIO(data.decode(), newline=None), most)]
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,9 @@ class Pairs:
 class Corpus:
     """Pairs to train on, to steer by and to judge by; both vocabularies are learnt from the first alone."""
 
-    def __init__(self, folder: Path, languages: tuple[str, str], most: dict[str, int | None], words: int, max_len: int):
+    def __init__(
+        self, folder: Path, languages: tuple[str, str], most: dict[str, int | None], words: int, max_len: int
+    ) -> None:
         """Read at most ``most[split]`` pairs of each split."""
         files = {(split, language): find(folder, split, language) for split in most for language in languages}
         missing = [f"{split}*.{language}" for (split, language), file in files.items() if file is None]
@@ -104,9 +105,7 @@ class Corpus:
         def pairs(split: str) -> Pairs:
             source, target = (texts[split, language] for language in languages)
             if len(source) != len(target):
-                raise TaskError(
-                    f"translation: {split} has {len(source)} and {len(target)} lines; they must go in pairs"
-                )
+                raise TaskError(f"translation: {split} has {len(source)} lines beside {len(target)}; they go in pairs")
             return Pairs(self.source.tensor(source, max_len), self.target.tensor(target, max_len), target)
 
         self.train, self.val, self.test = pairs("train"), pairs("val"), pairs("test")
@@ -187,7 +186,7 @@ def task(
     target: str = "en",
     pairs: int | None = None,
     val_pairs: int = 250,
-    words: int = 4000,
+    words: int = 3000,
     max_len: int = 32,
     d_model: int = 128,
     heads: int = 8,
@@ -195,7 +194,7 @@ def task(
 ) -> headtune.Task:
     """The translator from *source* to *target*, as the files in the folder *data* name their languages.
 
-    It learns from the first *pairs* pairs (all by default), is steered by the first *val_pairs*, and judged by the whole
+    It learns from the first *pairs* pairs (all by default), is steered by the first *val_pairs*, judged by the whole
     test. Sentences are cut after *max_len* pieces; in each language *words* words are one piece.
     """
     if data is None:

@@ -34,6 +34,7 @@ HOMES = {
     "pynvml": {"timing"},
     "optuna": {"search"},
     "optuna_dashboard": {"search"},
+    "scipy": {"study"},
     "ray": {"execute"},
     "pandas": {"report"},
     "matplotlib": {"report"},
@@ -142,14 +143,6 @@ def test_no_module_needs_itself_to_be_imported() -> None:
 def test_no_module_hides_a_name_of_its_package(init: Path) -> None:
     inside = {path.stem for path in init.parent.glob("*.py")} | {path.name for path in init.parent.iterdir() if path.is_dir()}
     assert inside.isdisjoint(public_names(init))
-
-
-@pytest.mark.parametrize("init", sorted(ROOT.rglob("__init__.py")), ids=lambda init: str(init.parent.relative_to(ROOT)))
-def test_public_names_of_packages_are_sorted(init: Path) -> None:
-    for node in ast.parse(init.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names = ast.literal_eval(node.value)
-            assert names == sorted(names)
 
 
 def test_no_drawer_for_everything() -> None:

@@ -8,6 +8,8 @@ from headtune.cli.guard import guard
 from headtune.cli.options import Overrides, StudyPath, Verbose
 from headtune.cli.terminal import say
 
+_CLOSED = "the dashboard was closed"
+
 
 def dashboard(
     study: StudyPath,
@@ -23,7 +25,7 @@ def dashboard(
 
     Example: headtune dashboard study.yaml --port 8081
     """
-    with guard(verbose, "the dashboard was closed"):
+    with guard(verbose, _CLOSED):
         from headtune.config import load_study
 
         spec = load_study(study, overrides or ())
@@ -31,3 +33,4 @@ def dashboard(
 
         say(f"http://{host}:{port}/ shows the study until Ctrl-C")
         serve_dashboard(spec.storage, host=host, port=port)
+        say(_CLOSED)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import typer
 
@@ -84,7 +85,12 @@ def guard(verbose: bool, interrupted: str = "interrupted") -> Iterator[Session]:
 
 
 def _note(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
     """A warning: headtune's own are for the person, those of other packages for the log."""
     if Path(filename).is_relative_to(_PACKAGE):

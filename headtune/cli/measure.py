@@ -24,8 +24,8 @@ def measure(
         typer.Option(
             "--plan",
             metavar="COUNTS",
-            help="A plan to time: path=heads[/kv_heads][xhead_dim], as in 'encoder.*=4 decoder.*=8/2'. Repeatable. "
-            "Without it: the smallest, the rule of thumb's, the present and the largest plan.",
+            help=r"A plan to time, heads\[/kv_heads]\[xhead_dim] by path, as in 'encoder.*=4 *=8/2'. "
+            "Repeat it for more. Without it: the smallest, the rule of thumb's, the present and the largest plan.",
             show_default=False,
         ),
     ] = None,

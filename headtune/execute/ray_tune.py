@@ -18,6 +18,7 @@ from ray import tune
 from headtune.errors import InputError, MeasurementError
 from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, LossReporter
 from headtune.execute.interrupts import deferred_interrupts, immediate_interrupts
+from headtune.execute.quiet import quiet_ray
 from headtune.execute.trainable import pinned, train
 from headtune.trial.contract import Broker
 from headtune.trial.setup import TrialSetup
@@ -75,7 +76,7 @@ class RayExecutor:
             tune.with_parameters(train, setup=setup), {"cpu": self._cpus, "gpu": self._gpus}
         )
         try:
-            with deferred_interrupts() as interrupt:
+            with quiet_ray(), deferred_interrupts() as interrupt:
                 tune.Tuner(
                     trainable,
                     tune_config=tune.TuneConfig(
@@ -96,7 +97,7 @@ class RayExecutor:
     def call(self, job: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
         """Run *job* in a worker with a trial's resources."""
         remote: Any = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0)(pinned)
-        with immediate_interrupts():
+        with quiet_ray(), immediate_interrupts():
             try:
                 value: T = ray.get(remote.remote(self._cpus, job, args))
             except ray.exceptions.RayTaskError as error:

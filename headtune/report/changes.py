@@ -69,7 +69,7 @@ def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Chan
     return tuple(found)
 
 
-def test_changes(row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
+def unjudged_changes(row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
     """Every test metric of both plans; which direction is better is the task's secret."""
     found = []
     for metric, ours in row.test.items():

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from headtune.report.figure_style import Picture, finished_picture, mark_of, new_figure
+from headtune.report.figure_style import Picture, house_style, mark_of, new_figure
 from headtune.report.front_points import quality_objective
 from headtune.report.front_rows import FrontRow
 from headtune.report.wording import axis_label, count
@@ -19,6 +19,7 @@ from headtune.trial.record import TrialRecord
 _QUIET_LINE = "#b7c2cd"
 
 
+@house_style()
 def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
     """Learning curves, those of the named plans in colour; ``None`` where no quality was ever reported."""
     objective = quality_objective(record)
@@ -33,8 +34,8 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
     axes.set_ylabel(axis_label(objective))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _draw_legend(figure, trials, list(named.values()))
-    return finished_picture(
-        figure,
+    return Picture(
+        figure=figure,
         name="curves",
         alt=f"Learning curves of {count(len(trials), 'training')}: {objective.metric} at each report.",
         caption=_caption(trials, bool(named)),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Literal
 
 from matplotlib import style
 from matplotlib.axes import Axes
@@ -63,23 +64,6 @@ _STYLE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A picture as the page and the folder need it.
-
-    Attributes:
-        name: the file's name without its ending.
-        alt: what it shows, for those who cannot see it.
-        caption: how to read it, in plain sentences.
-    """
-
-    name: str
-    alt: str
-    caption: str
-    png: bytes
-    svg: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """How a plan is drawn.
 
@@ -122,9 +106,31 @@ def new_figure(height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figur
     return figure, list(axes.flat)
 
 
-def finished_picture(figure: Figure, *, name: str, alt: str, caption: str) -> Picture:
-    """The figure, drawn once for the folder and once for the page."""
-    png, svg = BytesIO(), BytesIO()
-    figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None})
-    return Picture(name=name, alt=alt, caption=caption, png=png.getvalue(), svg=svg.getvalue())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture as the page and the folder need it.
+
+    Attributes:
+        name: the file's name without its ending.
+        alt: what it shows, for those who cannot see it.
+        caption: how to read it, in plain sentences.
+    """
+
+    name: str
+    alt: str
+    caption: str
+    figure: Figure
+
+    def png(self) -> bytes:
+        """The picture in pixels, for the folder."""
+        return self._saved("png", {"Software": None})
+
+    def svg(self) -> bytes:
+        """The picture in lines, for the page: sharp at every size, and the same bytes for the same study."""
+        return self._saved("svg", {"Date": None})
+
+    def _saved(self, form: Literal["png", "svg"], metadata: dict[str, None]) -> bytes:
+        file = BytesIO()
+        with house_style():
+            self.figure.savefig(file, format=form, dpi=DPI, metadata=metadata)
+        return file.getvalue()

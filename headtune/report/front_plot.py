@@ -6,18 +6,19 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headtune.report.figure_style import Picture, finished_picture, new_figure
+from headtune.report.figure_style import Picture, house_style, new_figure
 from headtune.report.front_panel import draw_panel, write_letters
 from headtune.report.front_points import Axis, Dot, Standing, dots, picture_axes
 from headtune.report.front_rows import FrontRow
 from headtune.report.front_view import in_view, limits_in_view
 from headtune.report.search_front import front_hypervolume
-from headtune.report.wording import count, listing, metric_name, metric_title, number, quantity
+from headtune.report.wording import count, listing, metric_title, number, quantity
 from headtune.study.record import StudyRecord
 
 _LEGEND = (*Standing, "front, as searched", "hypervolume", "reference point", "limit")
 
 
+@house_style()
 def front_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
     """The trials, the front and the plans shown; ``None`` while no plan has a quality."""
     pairs = picture_axes(record)
@@ -33,7 +34,7 @@ def front_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
     for axes, pair, panel in zip(panels, pairs, placed, strict=True):
         write_letters(axes, rows, pair, panel)
     caption = [*_caption(record, rows, pairs), *_outside(record, panels, pairs, placed)]
-    return finished_picture(figure, name="front", alt=_alt(rows, pairs), caption=" ".join(caption))
+    return Picture(figure=figure, name="front", alt=_alt(rows, pairs), caption=" ".join(caption))
 
 
 def _draw_legend(figure: Figure, panels: Sequence[Axes]) -> None:
@@ -67,8 +68,8 @@ def _caption(record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tupl
     if len(pairs) > 1:
         said.append("Each panel shows two objectives, so a plan on the front can look worse than another in one panel.")
     if not pairs[0][0].is_objective:
-        name = metric_name(pairs[0][0].metric)
-        said.append(f"The {name} across is there for orientation only: it is no objective of this study.")
+        name = metric_title(pairs[0][0].metric)
+        said.append(f"The horizontal axis, {name}, is there for orientation: it is no objective of this study.")
     volume = front_hypervolume(record)
     if volume is not None and record.reference_point is not None:
         point = [

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
@@ -111,9 +111,10 @@ def front_table(record: StudyRecord) -> tuple[FrontRow, ...]:
     A study that has not been verified shows its front, and the present counts and the rule of thumb as soon as they
     have been trained.
     """
-    finalists = [_finalist_row(record, index, finalist) for index, finalist in enumerate(record.finalists)]
+    front = {trial.number for trial in front_trials(record)}
+    finalists = [_finalist_row(record, index, front) for index in range(len(record.finalists))]
     verified = set(map(_identity, finalists))
-    others = [row for row in _searched_rows(record) if _identity(row) not in verified]
+    others = [row for row in _searched_rows(record, front) if _identity(row) not in verified]
     rows = (*_sorted(record, finalists), *_sorted(record, others))
     return tuple(replace(row, letter=_letter(index)) for index, row in enumerate(rows))
 
@@ -128,9 +129,9 @@ def baseline_labels(record: StudyRecord, plan: HeadPlan) -> tuple[str, ...]:
     return tuple(name for name, baseline in record.baselines.items() if baseline == plan)
 
 
-def _finalist_row(record: StudyRecord, index: int, finalist: Finalist) -> FrontRow:
+def _finalist_row(record: StudyRecord, index: int, front: Set[int]) -> FrontRow:
+    finalist = record.finalists[index]
     same = [trial for trial in record.trials if _identity(trial) == _identity(finalist)]
-    front = {trial.number for trial in front_trials(record)}
     trial = next((trial for trial in same if trial.number in front), same[0] if same else None)
     return FrontRow(
         letter="",
@@ -173,13 +174,12 @@ def _searched_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Fr
     )
 
 
-def _searched_rows(record: StudyRecord) -> list[FrontRow]:
-    front = front_trials(record)
-    numbers = {trial.number for trial in front}
+def _searched_rows(record: StudyRecord, front: Set[int]) -> list[FrontRow]:
+    best = [trial for trial in record.trials if trial.number in front]
     finished = [trial for trial in record.trials if trial.kind == "baseline" and trial.outcome is Outcome.OK]
     marked = [trial for trial in finished if _MARKED.intersection(baseline_labels(record, trial.plan))]
-    first = {_identity(trial): trial for trial in reversed((*front, *marked))}
-    return [_searched_row(record, trial, trial.number in numbers) for trial in first.values()]
+    first = {_identity(trial): trial for trial in reversed((*best, *marked))}
+    return [_searched_row(record, trial, trial.number in front) for trial in first.values()]
 
 
 def _identity(judged: TrialRecord | Finalist | FrontRow) -> tuple[HeadPlan, tuple[tuple[str, ParamValue], ...]]:

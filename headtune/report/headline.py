@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headtune.report.changes import Change, changes, shown_metrics, test_changes
+from headtune.report.changes import Change, changes, shown_metrics, unjudged_changes
 from headtune.report.front_rows import Estimate, FrontRow, row_labelled
 from headtune.report.tally import failed_trials, tally_sentence, trained_trials
 from headtune.report.wording import (
@@ -109,7 +109,7 @@ def _tiles(record: StudyRecord, rows: Sequence[FrontRow], row: FrontRow) -> tupl
     others = {"present counts": row_labelled(rows, "present"), "rule of thumb": row_labelled(rows, "rule")}
     named = {words: other for words, other in others.items() if other is not None and other != row}
     known = {words: changes(record, row, other) for words, other in named.items()}
-    tested = {words: test_changes(row, other) for words, other in named.items()}
+    tested = {words: unjudged_changes(row, other) for words, other in named.items()}
     measured = [
         _tile(metric, row, row.quality.get(metric), known)
         for metric in shown_metrics(record, [row])

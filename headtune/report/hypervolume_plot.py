@@ -2,12 +2,13 @@
 
 from matplotlib.ticker import MaxNLocator
 
-from headtune.report.figure_style import FAINT, PLAN, QUIET, Picture, finished_picture, new_figure
+from headtune.report.figure_style import FAINT, PLAN, QUIET, Picture, house_style, new_figure
 from headtune.report.search_front import Growth, hypervolume_growth
 from headtune.report.wording import count, metric_title, number
 from headtune.study.record import StudyRecord
 
 
+@house_style()
 def hypervolume_picture(record: StudyRecord) -> Picture | None:
     """The hypervolume over trials; ``None`` without a reference point or without a trained trial."""
     growth = hypervolume_growth(record)
@@ -36,8 +37,8 @@ def hypervolume_picture(record: StudyRecord) -> Picture | None:
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, max(1, len(growth)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return finished_picture(
-        figure,
+    return Picture(
+        figure=figure,
         name="hypervolume",
         alt=f"Hypervolume over {count(len(growth), 'trained trial')}, ending at {number(growth[-1].hypervolume)}.",
         caption=_caption(record, growth),

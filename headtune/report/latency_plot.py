@@ -1,10 +1,11 @@
 """The picture of the latency range that was found before any training."""
 
-from headtune.report.figure_style import FAINT, INK, PLAN, QUIET, Picture, finished_picture, new_figure
+from headtune.report.figure_style import FAINT, INK, PLAN, QUIET, Picture, house_style, new_figure
 from headtune.report.wording import baseline_words, metric_title, number, quantity
 from headtune.study.record import StudyRecord
 
 
+@house_style()
 def latency_picture(record: StudyRecord) -> Picture | None:
     """The achievable latencies with their intervals, and the limit where one is set; ``None`` if nothing was timed."""
     timed = record.latency_range
@@ -49,8 +50,8 @@ def latency_picture(record: StudyRecord) -> Picture | None:
         f"{baseline_words(name)} {quantity('latency_ms', timed.profiles[name].ratio * timed.reference_ms)}"
         for name in names
     ]
-    return finished_picture(
-        figure,
+    return Picture(
+        figure=figure,
         name="latency",
         alt=f"Latency of the plans that span the space: {'; '.join(said)}.",
         caption=(

@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from headtune.report import tally, wording
-from headtune.report.changes import Change, changes, direction_of, shown_metrics, test_changes
+from headtune.report.changes import Change, changes, direction_of, shown_metrics, unjudged_changes
 from headtune.report.figure_style import Picture, mark_of
 from headtune.report.front_rows import FrontRow, row_labelled
 from headtune.report.headline import headline
@@ -72,7 +72,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
 
 
 def _compare(record: StudyRecord, row: FrontRow, present: FrontRow) -> Comparison:
-    tested = {f"test:{change.metric}": change for change in test_changes(row, present)}
+    tested = {f"test:{change.metric}": change for change in unjudged_changes(row, present)}
     return Comparison(row=row, changes={change.metric: change for change in changes(record, row, present)} | tested)
 
 
@@ -138,4 +138,4 @@ def _unit_after(metric: str) -> str:
 
 
 def _data_uri(picture: Picture) -> str:
-    return f"data:image/svg+xml;base64,{b64encode(picture.svg).decode('ascii')}"
+    return f"data:image/svg+xml;base64,{b64encode(picture.svg()).decode('ascii')}"

@@ -37,8 +37,7 @@ def trials_on_offer(record: StudyRecord) -> tuple[TrialRecord, ...]:
 
 def front_trials(record: StudyRecord) -> tuple[TrialRecord, ...]:
     """The trials on offer that no other trial on offer dominates, in the order of their numbers."""
-    offered = trials_on_offer(record)
-    return tuple(offered[index] for index in non_dominated(_values(record, offered), record.objectives))
+    return tuple(_front(record, trials_on_offer(record)))
 
 
 def front_hypervolume(record: StudyRecord) -> float | None:
@@ -59,10 +58,14 @@ def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
     growth, front, volume = [], list[TrialRecord](), 0.0
     for position, trial in enumerate(trained, start=1):
         if trial.number in offered:
-            front = [*front, trial]
+            front = _front(record, [*front, trial])
             volume = _hypervolume(record, front)
         growth.append(Growth(trained=position, number=trial.number, hypervolume=volume))
     return tuple(growth)
+
+
+def _front(record: StudyRecord, offered: Sequence[TrialRecord]) -> list[TrialRecord]:
+    return [offered[index] for index in non_dominated(_values(record, offered), record.objectives)]
 
 
 def _hypervolume(record: StudyRecord, offered: Sequence[TrialRecord]) -> float:

@@ -8,9 +8,9 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
 from headtune.heads.plan import HeadCount
 from headtune.heads.site import AttentionSite
-from headtune.report.figure_style import INK, Picture, finished_picture, mark_of, new_figure
+from headtune.report.figure_style import INK, Picture, house_style, mark_of, new_figure
 from headtune.report.front_rows import FrontRow
-from headtune.report.wording import count
+from headtune.report.wording import count, short_plan
 from headtune.study.record import StudyRecord
 
 MOST_PLANS = 12
@@ -22,6 +22,7 @@ _FEWEST_COLUMNS = 8
 _HEADS = LinearSegmentedColormap.from_list("heads", ["#eef4f9", "#9cc7e4", "#2f86bd", "#003a5c"])
 
 
+@house_style()
 def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
     """The number of heads of every site in the first plans shown; ``None`` where no plan is shown."""
     if not rows:
@@ -38,12 +39,12 @@ def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
         _draw(axes, sites, labels[start : start + height], plans, norm)
         axes.set_xlim(0, max(_FEWEST_COLUMNS // panels, len(plans)))
         axes.set_ylim(height, 0)
-    words = [f"{row.letter} has {row.plan.label}" for row in plans]
-    return finished_picture(
-        figure,
+    words = [f"{row.letter} has {short_plan(row.plan)}" for row in plans]
+    return Picture(
+        figure=figure,
         name="sites",
         alt=f"Heads of {count(len(record.sites), 'site')} in {count(len(plans), 'plan')}: {'; '.join(words)}.",
-        caption=_caption(record, plans, len(rows) - len(plans)),
+        caption=_caption(record, plans, left_out=len(rows) - len(plans), cut=labels[0] != record.sites[0].path),
     )
 
 
@@ -75,21 +76,20 @@ def _cell(here: HeadCount, site: AttentionSite) -> str:
 
 
 def site_labels(paths: Sequence[str], longest: int) -> list[str]:
-    """Paths at most *longest* characters long, where need be without what all share, then with shortened names.
+    """Paths at most *longest* characters long: where need be without most of what all share, then with cut names.
 
-    Numbers are kept, since they tell the layers apart.
+    Numbers are kept, since they tell the layers apart. Labels stay different from each other, even if longer.
     """
     if all(len(path) <= longest for path in paths):
         return list(paths)
     split = [path.split(".") for path in paths]
-    head, tail = _shared(split), _shared([parts[::-1] for parts in split])
+    head = max(0, _shared(split) - 1)
+    tail = min(_shared([parts[::-1] for parts in split]), min(map(len, split)) - head - 1)
     bare = [parts[head : len(parts) - tail] for parts in split]
-    marks = ["…"] * (head > 0), ["…"] * (tail > 0)
-    for room in (longest, 8, 5, 3):
-        labels = [".".join([*marks[0], *(_cut(part, room) for part in parts), *marks[1]]) for parts in bare]
-        if all(len(label) <= longest for label in labels):
-            break
-    return labels
+    tries = [[".".join(_cut(part, room) for part in parts) for parts in bare] for room in (longest, 12, 8, 5, 3)]
+    different = [list(paths), *(labels for labels in tries if len(set(labels)) == len(paths))]
+    fitting = [labels for labels in different if max(map(len, labels)) <= longest]
+    return fitting[0] if fitting else different[-1]
 
 
 def _shared(split: Sequence[Sequence[str]]) -> int:
@@ -102,10 +102,12 @@ def _cut(part: str, room: int) -> str:
     return part if len(part) <= room or part.isdigit() else f"{part[: room - 1]}…"
 
 
-def _caption(record: StudyRecord, plans: Sequence[FrontRow], left_out: int) -> str:
+def _caption(record: StudyRecord, plans: Sequence[FrontRow], *, left_out: int, cut: bool) -> str:
     said = [f"Heads of each site, hold: {record.hold}; the darker the more."]
-    if any(count.num_heads != count.num_kv_heads for row in plans for _, count in row.plan):
+    if any(here.num_heads != here.num_kv_heads for row in plans for _, here in row.plan):
         said.append("8/2 means 8 query heads that share 2 key/value heads.")
+    if cut:
+        said.append("The names of the sites are cut short; the table has them whole.")
     if left_out:
         said.append(f"{count(left_out, 'further plan')} of the front {'is' if left_out == 1 else 'are'} left out here.")
     return " ".join(said)

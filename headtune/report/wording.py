@@ -143,5 +143,5 @@ def short_plan(plan: HeadPlan) -> str:
     if len(plan.label) <= _LONGEST_LABEL:
         return plan.label
     runs = [(key, len(list(group))) for key, group in groupby(plan.label.split("-"))]
-    text = " ".join(key if times == 1 else f"{key} (×{times})" for key, times in runs)
+    text = ", ".join(key if times == 1 else f"{key} (×{times})" for key, times in runs)
     return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1].rstrip() + "…"

@@ -1,14 +1,13 @@
 """The report: every file of a study, written whole."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from headtune.report.curves_plot import curves_picture
 from headtune.report.documents import Json, front_document, latency_document
-from headtune.report.figure_style import Picture, house_style
+from headtune.report.figure_style import Picture
 from headtune.report.files import open_folder, write_whole
 from headtune.report.front_plot import front_picture
 from headtune.report.front_rows import front_table
@@ -40,24 +39,22 @@ def write_report(record: StudyRecord, output: Path) -> tuple[Path, ...]:
         write_whole(folder / "front.csv", _csv(front_frame(record))),
         write_whole(folder / "front.json", _json(front_document(record))),
         write_whole(folder / "latency.json", _json(latency_document(record))),
-        *(write_whole(figures / f"{picture.name}.png", picture.png) for picture in pictures),
+        *(write_whole(figures / f"{picture.name}.png", picture.png()) for picture in pictures),
         write_whole(folder / "report.html", page.encode("utf-8")),
     )
 
 
 def draw_pictures(record: StudyRecord) -> tuple[Picture, ...]:
     """The pictures that the study can fill."""
-    with house_style():
-        return tuple(picture for picture in _pictures(record) if picture is not None)
-
-
-def _pictures(record: StudyRecord) -> Iterator[Picture | None]:
     rows = front_table(record)
-    yield front_picture(record, rows)
-    yield sites_picture(record, rows)
-    yield curves_picture(record, rows)
-    yield hypervolume_picture(record)
-    yield latency_picture(record)
+    drawn = (
+        front_picture(record, rows),
+        sites_picture(record, rows),
+        curves_picture(record, rows),
+        hypervolume_picture(record),
+        latency_picture(record),
+    )
+    return tuple(picture for picture in drawn if picture is not None)
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

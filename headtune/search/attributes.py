@@ -84,25 +84,38 @@ def superseded(trial: FrozenTrial) -> bool:
     return trial.user_attrs.get("outcome") in _SUPERSEDED
 
 
-def record_of(trial: FrozenTrial) -> TrialRecord:
-    """The record of a trial that counts."""
-    kept = trial.user_attrs
-    made_of = kept[_MADE_OF]
-    latency = kept.get("latency")
-    return TrialRecord(
-        number=trial.number,
-        kind=kept["kind"],
+def draft_of(trial: FrozenTrial) -> Draft:
+    """What the trial is an attempt at, with the curve it got to."""
+    made_of = trial.user_attrs[_MADE_OF]
+    return Draft(
+        kind=trial.user_attrs["kind"],
         label=made_of["label"],
         plan=HeadPlan.from_json(made_of["plan"]),
         params=made_of["params"],
         repeat=made_of["repeat"],
-        seed=made_of["seed"],
+        curve=tuple(sorted(trial.intermediate_values.items())),
+    )
+
+
+def record_of(trial: FrozenTrial) -> TrialRecord:
+    """The record of a trial that counts."""
+    kept = trial.user_attrs
+    draft = draft_of(trial)
+    latency = kept.get("latency")
+    return TrialRecord(
+        number=trial.number,
+        kind=draft.kind,
+        label=draft.label,
+        plan=draft.plan,
+        params=draft.params,
+        repeat=draft.repeat,
+        seed=kept[_MADE_OF]["seed"],
         outcome=_outcome(trial),
         message=kept.get("reason", ""),
         metrics=kept.get("metrics", {}),
         test_metrics=kept.get("test_metrics", {}),
         violations=kept.get("violations", {}),
-        curve=tuple(sorted(trial.intermediate_values.items())),
+        curve=draft.curve,
         latency=None if latency is None else LatencyProfile.from_json(latency),
         seconds=kept["seconds"],
         started=trial.datetime_start,

@@ -50,7 +50,7 @@ class TrialBook:
         trials = self._trials()
         settled = {attributes.key_of(trial) for trial in trials if not attributes.superseded(trial)}
         open_trials = {attributes.key_of(trial): trial for trial in trials if attributes.key_of(trial) not in settled}
-        return tuple(Draft.of(attributes.record_of(trial)) for trial in open_trials.values())
+        return tuple(attributes.draft_of(trial) for trial in open_trials.values())
 
     def begin(
         self, record: TrialRecord, encoded: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
@@ -92,7 +92,7 @@ class TrialBook:
 
     def finish(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
         """End a running trial; the record comes back as the storage has it now."""
-        values = [record.metrics[goal.metric] for goal in self.objectives] if outcome is Outcome.OK else None
+        values = [float(record.metrics[goal.metric]) for goal in self.objectives] if outcome is Outcome.OK else None
         trial_id = self._ids.pop(record.number)
         self._set(trial_id, attributes.ended(record, outcome))
         with _writing():

@@ -16,8 +16,9 @@ from headtune.search.fingerprint import check_unchanged
 from headtune.search.lease import Lease, take_lock
 from headtune.search.lock import FileLock, lock_path
 from headtune.search.sqlite import drop_log, sqlite_path
-from headtune.search.storage import open_storage, shown
+from headtune.search.storage import open_storage
 from headtune.search.studies import VERIFY_SUFFIX, find_study, open_study, study_names
+from headtune.search.urls import shown
 from headtune.trial.record import TrialRecord
 
 VERSION = 1

@@ -17,7 +17,7 @@ from headtune.trial.record import TrialRecord
 
 _ASKS = 5
 _STEPS = 200
-_LISTED = 100_000
+_LISTED = 20_000
 _CRASHES = 2
 
 

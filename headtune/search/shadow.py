@@ -76,7 +76,7 @@ def _value(record: TrialRecord, goal: Objective, objectives: Sequence[Objective]
     """The final value; of a stopped trial its last report; else the worst there is, which samplers clip."""
     worst = -math.inf if goal.direction == "maximize" else math.inf
     if record.outcome is Outcome.OK or goal.measured:
-        return record.metrics.get(goal.metric, worst)
+        return float(record.metrics.get(goal.metric, worst))
     first_quality = next(other for other in objectives if not other.measured)
     if record.outcome is Outcome.STOPPED and goal == first_quality and record.curve:
         return record.curve[-1][1]

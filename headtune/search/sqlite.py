@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headtune.errors import StorageError
+from headtune.search.urls import shown
 
 _HEADER = b"SQLite format 3\x00"
 _LOCK_SECONDS = 60
@@ -42,7 +43,7 @@ def sqlite_path(url: str) -> Path | None:
         return None
     name = rest.removeprefix("/").partition("?")[0]
     if not rest.startswith("/") or name in ("", ":memory:"):
-        raise StorageError(f"storage: {url} keeps nothing when its process ends; write sqlite:///folder/study.db")
+        raise StorageError(f"storage: {shown(url)} keeps nothing when its process ends; write sqlite:///folder/study.db")
     return Path(name).absolute()
 
 

@@ -1,6 +1,5 @@
 """Opening an Optuna storage: what can go wrong is said in words, and a password is never shown."""
 
-import re
 from typing import Any
 
 from optuna.storages import RDBStorage
@@ -8,6 +7,7 @@ from optuna.storages import RDBStorage
 from headtune.errors import MissingExtraError, StorageError
 from headtune.search.quiet import silent
 from headtune.search.sqlite import CONNECT_ARGS, check_file, keep_log, sqlite_path
+from headtune.search.urls import scrubbed, shown
 
 _FORMS = "sqlite:///folder/study.db, or the URL of a database that this machine reaches (postgresql://user@host/name)"
 _PACKAGES = {"MySQLdb": "mysqlclient", "psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary"}
@@ -42,20 +42,12 @@ def open_storage(url: str, *, create: bool) -> RDBStorage:
         raise StorageError(f"storage: cannot open {shown(url)}: {reason(error, url)}; write {_FORMS}") from None
 
 
-def shown(url: str) -> str:
-    """The URL as a person may see it: without its password."""
-    url = re.sub(r"(://[^:/?]*):.*@", r"\1:***@", url)
-    return re.sub(r"([?&][^=&]*pass(?:word|wd)[^=&]*=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
-
-
 def reason(error: BaseException, url: str = "") -> str:
     """The first line of what caused a database error, without the secrets of *url*."""
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
-    for secret in _secrets(url):
-        text = text.replace(secret, "***")
-    return text
+    return scrubbed(text, url)
 
 
 def _engine_kwargs(url: str) -> dict[str, Any]:
@@ -64,9 +56,3 @@ def _engine_kwargs(url: str) -> dict[str, Any]:
         return {"connect_args": CONNECT_ARGS}
     known = scheme in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2", "mysql", "mysql+pymysql")
     return {"pool_pre_ping": True} | ({"connect_args": {"connect_timeout": _CONNECT_SECONDS}} if known else {})
-
-
-def _secrets(url: str) -> list[str]:
-    found = re.findall(r"://[^:/?]*:(.*)@", url)
-    found += re.findall(r"[?&][^=&]*pass(?:word|wd)[^=&]*=([^&]*)", url, re.IGNORECASE)
-    return [secret for secret in found if secret]

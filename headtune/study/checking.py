@@ -76,11 +76,11 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
 
 
 def _locked(task: Task) -> tuple[str, ...]:
-    missing = {
-        task.evaluate: "evaluate: the last report of train counts as the quality",
-        task.test: "test: finalists get no test score, only fresh seeds on the validation data",
-    }
-    return tuple(f"no {sentence}" for function, sentence in missing.items() if function is None)
+    optional = (
+        (task.evaluate, "no evaluate: the last report of train counts as the quality"),
+        (task.test, "no test: finalists get no test score, only fresh seeds on the validation data"),
+    )
+    return tuple(sentence for function, sentence in optional if function is None)
 
 
 def _calling(name: str, work: Callable[[], T]) -> T:

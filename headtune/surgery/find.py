@@ -51,7 +51,10 @@ def surveyed(model: nn.Module, inputs: Inputs) -> Survey:
         return survey(model, inputs)
     except ForwardFailed as failed:
         where = f" in {failed.path}" if failed.path else ""
+        if type(failed.error).__module__.startswith("torch._dynamo"):
+            remedy = "kernels that compile themselves, such as flex_attention, cannot be watched"
+        else:
+            remedy = "give inputs that its forward takes, on the model's device"
         raise SurgeryError(
-            f"the forward pass of {type(model).__name__} raised {described(failed.error)}{where}; "
-            "give inputs that its forward takes, on the model's device"
+            f"the forward pass of {type(model).__name__} raised {described(failed.error)}{where}; {remedy}"
         ) from failed.error

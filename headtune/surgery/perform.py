@@ -49,8 +49,9 @@ def perform(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
 
 
 def _edited(model: nn.Module, made: Sequence[Change], seed: int) -> nn.Module:
-    for change in made:
-        with isolated(model, seed_for(change.site.path, seed)):
+    with isolated(model) as seed_all:
+        for change in made:
+            seed_all(seed_for(change.site.path, seed))
             model = change.make(model)
     for adapter in (*ADAPTERS, FALLBACK):
         adapter.settle(model)

@@ -1,4 +1,4 @@
-"""Which changes the blocks of a model allow, found by trying them on a copy."""
+"""Which changes the blocks of a model allow, found by trying them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from headtune.surgery.inputs import Inputs
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.snapshot import Snapshot
-from headtune.surgery.transaction import copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +33,10 @@ class SitePossibility:
 
 
 def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ...]:
-    """Try one other count at every site, under both holds, on a copy of the model that is watched each time.
+    """Try one other count at every site, under both holds, and watch the model run each time.
 
-    All sites are tried together, and one by one only where that fails: two forward passes for most models.
+    All sites are tried together, and one by one only where that fails: three forward passes for most models. Every try
+    is undone, so that no second model is held in memory.
 
     Args:
         model: left as it is.
@@ -46,7 +46,7 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
         SurgeryError: as :func:`find_sites` does.
     """
     original = Original(model, inputs)
-    trial = _Trial(copied(model), original)
+    trial = _Trial(original)
     rehead = trial.reasons({site.path: count for site in original.sites if (count := _other_width_count(site))})
     resize = trial.reasons({site.path: _other_head_dim_count(site) for site in original.sites})
     return tuple(
@@ -60,16 +60,16 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
 
 
 class _Trial:
-    """A copy of a model to try changes on; it is put back after each."""
+    """Tries changes on a model, and puts it back after each."""
 
-    def __init__(self, model: nn.Module, original: Original) -> None:
-        self._model, self._original = model, original
-        self._snapshot = Snapshot.of(model)
+    def __init__(self, original: Original) -> None:
+        self._original = original
+        self._snapshot = Snapshot.of(original.model)
 
     def reasons(self, wanted: dict[str, HeadCount]) -> dict[str, str | None]:
         """For each wanted count, why its site cannot have it, or None."""
         made = changes(self._original, self._plan(wanted), self._original.sites)
-        found = {change.site.path: change.why_not(self._model) for change in made}
+        found = {change.site.path: change.why_not(self._original.model) for change in made}
         allowed = [change for change in made if found[change.site.path] is None]
         if allowed and self._try(allowed) is not None:
             found |= {change.site.path: self._try([change]) for change in allowed}
@@ -78,7 +78,7 @@ class _Trial:
     def _try(self, made: Sequence[Change]) -> str | None:
         plan = self._plan({change.site.path: change.wanted for change in made})
         try:
-            perform(self._model, plan, made, self._original, seed=0)
+            perform(self._original.model, plan, made, self._original, seed=0)
         except SurgeryError as error:
             return str(error)
         finally:

@@ -1,7 +1,7 @@
 """Random numbers that leave no trace."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -11,21 +11,22 @@ from torch import nn
 
 
 @contextmanager
-def isolated(model: nn.Module, seed: int | None = None) -> Iterator[None]:
+def isolated(model: nn.Module) -> Iterator[Callable[[int], None]]:
     """Run a block whose draws leave the random state of Python, NumPy, the CPU and the model's devices as it was.
 
-    Args:
-        model: whose devices count.
-        seed: what PyTorch's generators start from inside the block; None leaves them where they are.
+    Yields:
+        A function that seeds PyTorch's generators inside the block.
     """
     generators = [torch.default_generator, *_cuda_generators(model)]
     states = [generator.get_state() for generator in generators]
     python_state, numpy_state = random.getstate(), np.random.get_state()
+
+    def seed_all(seed: int) -> None:
+        for generator in generators:
+            generator.manual_seed(seed)
+
     try:
-        if seed is not None:
-            for generator in generators:
-                generator.manual_seed(seed)
-        yield
+        yield seed_all
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Protocol, TypeAlias
 
 from torch import nn
@@ -98,11 +98,9 @@ def _load(reference: TaskReference) -> Task:
     module = import_file(path, where) if home.endswith(".py") else import_module(home, base, where)
     found = _attribute(module, attr, where)
     if isinstance(found, Task) and reference.args:
-        raise TaskError(
-            f"{where}: is a Task, not a function, so it takes no task_args; got {', '.join(reference.args)}"
-        )
+        raise TaskError(f"{where}: is a Task, which takes no task_args; got {', '.join(reference.args)}")
     if not isinstance(found, Task):
-        if not callable(found) or isinstance(found, nn.Module):
+        if not callable(found) or isinstance(found, nn.Module | type | BuiltinFunctionType):
             raise TaskError(f"{where}: is {_kind(found)}; it must be a headtune.Task or a function that returns one")
         found = _call(found, reference.args, where, file_of(module) or base)
     return _checked(found, where)

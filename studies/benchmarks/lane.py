@@ -5,7 +5,7 @@ Each round holds one block of each kind and a second one alone, in an order draw
 round, so that what else the machine does at that moment hits all of its blocks. Exits 0 where the lane holds: the 95 %
 interval of the ratio of the p90s, beside trials to idle, lies within ±10 % widened by the interval of idle to idle.
 
-    python studies/benchmarks/lane.py [--rounds 20] [--seconds 0.7]
+    python studies/benchmarks/lane.py [--rounds 30] [--seconds 0.5]
 """
 
 import argparse
@@ -142,7 +142,7 @@ def take_blocks(rounds: int, seconds: float) -> dict[str, list[Block]]:
     """Blocks of each kind, one of each a round."""
     # A precision that is never reached: each block lasts its whole time.
     protocol = LatencyProtocol(
-        device="cpu", threads=1, batch_size=16, seq_len=32, max_seconds=seconds, precision=1e-9, min_samples=1
+        device="cpu", threads=1, batch_size=4, seq_len=32, max_seconds=seconds, precision=1e-9, min_samples=1
     )
     order, model = random.Random(0), encoder()
     blocks: dict[str, list[Block]] = {kind: [] for kind in KINDS}
@@ -172,8 +172,8 @@ def row(kind: str, blocks: Sequence[Block], idle: Sequence[Block]) -> str:
 def main() -> int:
     """Take the blocks, print the table and the verdict; 0 where the lane holds."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20, help="blocks of each kind (at least 10)")
-    parser.add_argument("--seconds", type=float, default=0.7, help="length of a block")
+    parser.add_argument("--rounds", type=int, default=30, help="blocks of each kind (at least 10)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a block")
     asked = parser.parse_args()
     if asked.rounds < 10:
         parser.error(f"--rounds is {asked.rounds}; fewer than 10 blocks tell nothing")

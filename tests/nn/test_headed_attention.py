@@ -209,7 +209,7 @@ def test_free_widths_and_groups_follow_the_definition(heads: int, kv_heads: int,
 
 
 def test_the_causal_hint_spares_appended_keys() -> None:
-    """The hint may not change what the mask says; PyTorch's own module gets this wrong (torch 2.13: differs by 0.1 and more)."""
+    """The hint may not change what the mask says; PyTorch's own module masks the appended keys."""
     module = HeadedAttention(EMBED, HEADS, add_bias_kv=True, add_zero_attn=True, batch_first=True)
     x = torch.randn(B, T, EMBED)
     mask = torch.ones(T, T, dtype=torch.bool).triu(1)
@@ -224,9 +224,7 @@ def test_works_in_an_encoder_layer_in_every_mode(
     num_heads: int, num_kv_heads: int, head_dim: int, norm_first: bool
 ) -> None:
     layer = nn.TransformerEncoderLayer(EMBED, HEADS, 32, batch_first=True, norm_first=norm_first, dropout=0.0)
-    layer.self_attn = HeadedAttention(
-        EMBED, num_heads, head_dim=head_dim, num_kv_heads=num_kv_heads, batch_first=True
-    )
+    layer.self_attn = HeadedAttention(EMBED, num_heads, head_dim=head_dim, num_kv_heads=num_kv_heads, batch_first=True)
     x, padding = torch.randn(B, T, EMBED), torch.zeros(B, T, dtype=torch.bool)
     padding[0, -3:] = True
     trained = layer.train()(x, src_key_padding_mask=padding)
@@ -316,7 +314,10 @@ def test_what_does_not_fit_is_refused_with_every_number() -> None:
     for arguments, message in (
         ({"num_heads": 6, "num_kv_heads": 4}, "6 heads cannot share 4 kv heads; choose a divisor of 6"),
         ({"num_heads": 5}, "embed_dim 24 does not divide into 5 heads; give head_dim"),
-        ({"num_heads": 0, "head_dim": 4}, "num_heads is 0; it must be at least 1\n  - HeadedAttention: num_kv_heads is 0"),
+        (
+            {"num_heads": 0, "head_dim": 4},
+            "num_heads is 0; it must be at least 1\n  - HeadedAttention: num_kv_heads is 0",
+        ),
         ({"num_heads": 2, "head_dim": 0}, "head_dim is 0; it must be at least 1"),
     ):
         with pytest.raises(PlanError) as caught:

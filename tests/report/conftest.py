@@ -1,8 +1,8 @@
 """Small studies with known truth: quality, latency and parameters follow closed forms, plus a fixed noise."""
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from statistics import fmean
@@ -11,12 +11,13 @@ import pytest
 
 from headtune.heads import HeadCount
 from headtune.heads.plan import HeadPlan
-from headtune.heads.site import AttentionSite
+from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto import Objective, non_dominated, reference_point
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.outcome import Outcome
+from headtune.trial.params import ParamValue
 from headtune.trial.record import TrialRecord
 
 WIDTH = 64
@@ -46,6 +47,9 @@ class World:
     limit_ms: float | None = 3.0
     seed: int = 0
     path: str = "blocks.{}.attn"
+    hold: Hold = "width"
+    group: int = 1
+    params: Mapping[str, ParamValue] = field(default_factory=dict)
 
     @property
     def timed(self) -> bool:
@@ -55,7 +59,10 @@ class World:
         return self.plan([heads] * self.sites)
 
     def plan(self, heads: Sequence[int]) -> HeadPlan:
-        return HeadPlan.of({self.path.format(i): HeadCount(h, h, WIDTH // h) for i, h in enumerate(heads)})
+        return HeadPlan.of({self.path.format(i): self.count(h) for i, h in enumerate(heads)})
+
+    def count(self, heads: int) -> HeadCount:
+        return HeadCount(heads, max(1, heads // self.group), WIDTH // heads if self.hold == "width" else 8)
 
     def noise(self, *key: object) -> float:
         return random.Random(repr((self.seed, *key))).gauss(0, 1)
@@ -116,7 +123,7 @@ class World:
             kind="baseline" if label else "search",
             label=label,
             plan=plan,
-            params={},
+            params=self.params,
             repeat=repeat,
             seed=1234 + 1000 * repeat + self.seed,
             outcome=outcome,
@@ -205,7 +212,7 @@ class World:
             name="digits-vit",
             task="../examples/digits_vit.py:task",
             seed=self.seed,
-            hold="width",
+            hold=self.hold,
             weights="fresh",
             sites=tuple(self.site(path) for path in named["present"].paths),
             objectives=self.objectives,
@@ -243,9 +250,9 @@ class World:
         )
 
     def site(self, path: str) -> AttentionSite:
-        heads = self.present_heads
+        heads, kv_heads, head_dim = self.count(self.present_heads)
         return AttentionSite(
-            path=path, role="self", embed_dim=WIDTH, num_heads=heads, num_kv_heads=heads, head_dim=WIDTH // heads
+            path=path, role="self", embed_dim=WIDTH, num_heads=heads, num_kv_heads=kv_heads, head_dim=head_dim
         )
 
 
@@ -305,6 +312,7 @@ PARTIAL: dict[str, Callable[[], StudyRecord]] = {
     "all failed": all_failed,
     "running": running,
     "96 sites": lambda: World(sites=96, path="encoder.layers.{}.self_attention", trials=12).study(),
+    "grouped heads and params": lambda: World(hold="head_dim", group=4, params={"lr": 0.001, "norm": "pre"}).study(),
     "one seed": lambda: World(seeds=1).study(),
     "one trial": lambda: World(trials=1).study(verified=False),
     "no trial": lambda: replace(World(trials=1).study(verified=False), trials=(), reference_point=None),

@@ -23,7 +23,7 @@ PARAMS: dict[str, Param] = {
 LR = FloatParam(low=1e-4, high=1e-1, log=True)
 SPACES = {
     "none": SpaceOptions(hold="head_dim", heads=[1, 2, 6]),
-    "width": SpaceOptions(hold="width", kv_heads="auto"),
+    "width": SpaceOptions(hold="width", heads=[2, 6], kv_heads="auto"),
     "ramp": SpaceOptions(hold="head_dim", tie="ramp"),
     "head_dims": SpaceOptions(hold="head_dim", heads=[2, 6], head_dims=[8, 16]),
 }

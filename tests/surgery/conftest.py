@@ -19,7 +19,8 @@ class Stack(nn.Module):
     def __init__(self, block: Callable[[], nn.Module]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            nn.ModuleDict({"norm": nn.LayerNorm(EMBED), "attn": block(), "mlp": nn.Linear(EMBED, EMBED)}) for _ in range(2)
+            nn.ModuleDict({"norm": nn.LayerNorm(EMBED), "attn": block(), "mlp": nn.Linear(EMBED, EMBED)})
+            for _ in range(2)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -44,7 +45,9 @@ class NanoAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         B, T, C = x.size()
-        q, k, v = self.c_attn(x).split(self.n_embd, dim=2) if self.fused else (self.query(x), self.key(x), self.value(x))
+        q, k, v = (
+            self.c_attn(x).split(self.n_embd, dim=2) if self.fused else (self.query(x), self.key(x), self.value(x))
+        )
         q, k, v = (t.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for t in (q, k, v))
         if self.sdpa:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -164,7 +167,9 @@ class GroupedAttention(nn.Module):
 def rotated(x: Tensor) -> Tensor:
     """Rotary positions over pairs (i, i + D/2); an odd or single feature stays."""
     half = x.shape[-1] // 2
-    angle = torch.arange(x.shape[-2], device=x.device)[:, None] * 100.0 ** -(torch.arange(half, device=x.device) / max(half, 1))
+    angle = torch.arange(x.shape[-2], device=x.device)[:, None] * 100.0 ** -(
+        torch.arange(half, device=x.device) / max(half, 1)
+    )
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     turned = [first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos(), rest]
     return torch.cat(turned, dim=-1).type_as(x)
@@ -205,6 +210,59 @@ class EinsumAttention(nn.Module):
         return self.out(torch.einsum("bhqk,bkhd->bqhd", weights, v).flatten(2))
 
 
+class VisionAttention(nn.Module):
+    """As in DeiT and older timm: one permuted fused projection, a stored scale, the width read off the input."""
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads, self.scale = num_heads, (EMBED // num_heads) ** -0.5
+        self.qkv, self.attn_drop = nn.Linear(EMBED, 3 * EMBED), nn.Dropout(0.0)
+        self.proj, self.proj_drop = nn.Linear(EMBED, EMBED), nn.Dropout(0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, N, C = x.shape
+        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, C // self.num_heads).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv[0], qkv[1], qkv[2]
+        attn = (q @ k.transpose(-2, -1)) * self.scale
+        attn = self.attn_drop(attn.softmax(dim=-1))
+        x = (attn @ v).transpose(1, 2).reshape(B, N, C)
+        return self.proj_drop(self.proj(x))
+
+
+class NanoCross(nn.Module):
+    """Cross-attention in nanoGPT's manner: the width is the queries', and serves for the memory too."""
+
+    def __init__(self, n_head: int) -> None:
+        super().__init__()
+        self.n_head = n_head
+        self.q, self.kv, self.proj = nn.Linear(EMBED, EMBED), nn.Linear(EMBED, 2 * EMBED), nn.Linear(EMBED, EMBED)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        (B, T, C), S = x.shape, memory.shape[1]
+        q = self.q(x).view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        k, v = (t.view(B, S, self.n_head, C // self.n_head).transpose(1, 2) for t in self.kv(memory).split(C, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(1, 2).reshape(B, T, C))
+
+
+class FusedGroupedAttention(nn.Module):
+    """All of q, k and v in one projection, keys and values with fewer heads (Falcon, Phi)."""
+
+    def __init__(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, head_dim
+        self.qkv_proj = nn.Linear(EMBED, (num_heads + 2 * num_kv_heads) * head_dim, bias=False)
+        self.o_proj = nn.Linear(num_heads * head_dim, EMBED, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shared = self.num_kv_heads * self.head_dim
+        parts = self.qkv_proj(x).split([self.num_heads * self.head_dim, shared, shared], dim=-1)
+        q, k, v = (t.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for t in parts)
+        group = self.num_heads // self.num_kv_heads
+        k, v = (t[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2) for t in (k, v))
+        return self.o_proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
 class ScaledDotProduct(nn.Module):
     def __init__(self, temperature: float) -> None:
         super().__init__()
@@ -224,7 +282,9 @@ class ChildAttention(nn.Module):
         self.attention = ScaledDotProduct(temperature=d_k**0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (w(x).view(*x.shape[:2], self.n_head, self.d_k).transpose(1, 2) for w in (self.w_qs, self.w_ks, self.w_vs))
+        q, k, v = (
+            w(x).view(*x.shape[:2], self.n_head, self.d_k).transpose(1, 2) for w in (self.w_qs, self.w_ks, self.w_vs)
+        )
         return self.attention(q, k, v).transpose(1, 2).flatten(2)
 
 
@@ -287,6 +347,9 @@ MODELS: dict[str, Callable[[int, int, int], nn.Module]] = {
     "einsum": stack(EinsumAttention),
     "child": lambda heads, kv_heads, head_dim: ChildModel(heads, head_dim),
     "tensor scale": stack(TensorScaleAttention),
+    "vision": lambda heads, kv_heads, head_dim: Stack(lambda: VisionAttention(heads)),
+    "nano cross": lambda heads, kv_heads, head_dim: NanoCross(heads),
+    "grouped fused": lambda heads, kv_heads, head_dim: Stack(lambda: FusedGroupedAttention(heads, kv_heads, head_dim)),
     "grouped repeat": grouped(sdpa=False),
     "grouped sdpa": grouped(sdpa=True),
 }
@@ -302,7 +365,11 @@ def zoo() -> SimpleNamespace:
     def inputs(name: str = "") -> tuple[Tensor, ...]:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(BATCH, LENGTH, EMBED, generator=generator)
-        return (x, torch.randn(BATCH, LENGTH + 2, EMBED, generator=generator)) if name == "annotated" else (x,)
+        return (
+            (x, torch.randn(BATCH, LENGTH + 2, EMBED, generator=generator))
+            if name in ("annotated", "nano cross")
+            else (x,)
+        )
 
     return SimpleNamespace(build=build, inputs=inputs, Stack=Stack, LucidAttention=LucidAttention, EMBED=EMBED)
 

@@ -26,6 +26,8 @@ ROLES = {
     "merged": "self",
     "einsum": "self",
     "tensor scale": "self",
+    "vision": "self",
+    "grouped fused": "causal",
     "grouped repeat": "causal",
     "grouped sdpa": "causal",
 }
@@ -59,6 +61,10 @@ def test_the_annotated_decoder_has_a_causal_and_a_cross_site(zoo: SimpleNamespac
         site("self_attn", "causal", 4, 4, 6),
         site("src_attn", "cross", 4, 4, 6),
     )
+
+
+def test_cross_attention_alone_is_a_cross_site(zoo: SimpleNamespace) -> None:
+    assert find_sites(zoo.build("nano cross"), zoo.inputs("nano cross")) == (site("", "cross", 4, 4, 6),)
 
 
 def test_a_product_in_a_child_module_belongs_to_the_block_that_projects(zoo: SimpleNamespace) -> None:
@@ -186,9 +192,9 @@ def test_watching_leaves_no_trace(zoo: SimpleNamespace) -> None:
 
 def test_a_forward_that_raises_leaves_no_trace_either(zoo: SimpleNamespace) -> None:
     model = zoo.build("nano fused sdpa").train()
-    before = torch.get_rng_state()
+    wrong, before = torch.randn(2, 5, 23), torch.get_rng_state()
     with pytest.raises(SurgeryError) as caught:
-        find_sites(model, (torch.randn(2, 5, 23),))
+        find_sites(model, (wrong,))
     assert str(caught.value).startswith("the forward pass of Stack raised RuntimeError: Given normalized_shape=[24]")
     assert str(caught.value).endswith(" in layers.0.norm; give inputs that its forward takes, on the model's device")
     assert all(m.training and not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
@@ -200,12 +206,14 @@ def test_a_forward_that_raises_leaves_no_trace_either(zoo: SimpleNamespace) -> N
     [
         (
             torch.zeros(2, 5, 24),
-            "inputs came as Tensor: write (tensor,) for one positional argument, or {'name': tensor} for a keyword argument",
+            "inputs came as Tensor: write (tensor,) for one positional argument, "
+            "or {'name': tensor} for a keyword argument",
         ),
         ([torch.zeros(2, 5, 24)], "inputs came as list: write tuple(inputs) for positional arguments"),
         (
             None,
-            "inputs came as NoneType: give the positional arguments of forward as a tuple, or its keyword arguments as a dict",
+            "inputs came as NoneType: give the positional arguments of forward as a tuple, "
+            "or its keyword arguments as a dict",
         ),
     ],
     ids=["tensor", "list", "none"],
@@ -223,6 +231,19 @@ def test_a_model_without_attention_is_refused() -> None:
         "no attention was seen in the forward pass of Sequential; headtune recognises nn.MultiheadAttention, "
         "scaled_dot_product_attention and softmax(q·kᵀ)·v, but no kernels called directly (flex_attention, flash-attn)"
     )
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_a_kernel_that_compiles_itself_is_named_as_the_reason() -> None:
+    class Flex(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            from torch.nn.attention.flex_attention import flex_attention
+
+            return flex_attention(x, x, x)
+
+    with pytest.raises(SurgeryError) as caught:
+        find_sites(Flex(), (torch.randn(1, 2, 16, 8),))
+    assert str(caught.value).endswith("; kernels that compile themselves, such as flex_attention, cannot be watched")
 
 
 class TalkingHeads(nn.Module):
@@ -243,7 +264,9 @@ def test_a_softmax_that_is_no_attention_of_ours_is_reported(zoo: SimpleNamespace
         find_sites(TalkingHeads(), zoo.inputs())
     assert "TalkingHeads, only softmax-weighted sums of another kind in the model; headtune" in str(caught.value)
     both = nn.Sequential(zoo.LucidAttention(4, 6), TalkingHeads())
-    with pytest.warns(UserWarning, match=r"^1 weights values by a softmax that is not one of query-key scores: it is no"):
+    with pytest.warns(
+        UserWarning, match=r"^1 weights values by a softmax that is not one of query-key scores: it is no"
+    ):
         sites = find_sites(both, zoo.inputs())
     assert [s.path for s in sites] == ["0"]
 
@@ -276,9 +299,7 @@ def test_a_block_used_several_times_is_one_site(zoo: SimpleNamespace) -> None:
 def test_a_block_used_with_several_counts_is_refused(zoo: SimpleNamespace) -> None:
     with pytest.raises(SurgeryError) as caught:
         find_sites(Reused(zoo.LucidAttention(4, 6), (4, 8, 4)), zoo.inputs())
-    assert str(caught.value) == (
-        "layers.0 computes attention 3 times, as 4x6 and 8x3: give each a module of its own"
-    )
+    assert str(caught.value) == ("layers.0 computes attention 3 times, as 4x6 and 8x3: give each a module of its own")
 
 
 class SingleHeads(nn.Module):

@@ -64,12 +64,12 @@ def task(
         bad: heads of the first layer → ``raise``, ``nan``, ``memory``, ``exit`` or ``silent``: what goes wrong there.
         seconds_per_epoch: how long an epoch takes at least.
         log: a file that gets a line for each training that starts.
-        layers: of the encoder.
+        layers: of the encoder, unless the environment's TINY_LAYERS says otherwise.
         test: whether there is a test score.
     """
 
     def model(dropout: float = 0.0) -> nn.Module:
-        return Summer(layers, dropout)
+        return Summer(int(os.environ.get("TINY_LAYERS", layers)), dropout)
 
     def train(module: nn.Module, run: headtune.Run) -> None:
         heads = heads_of(module)

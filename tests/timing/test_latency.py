@@ -1,3 +1,4 @@
+import fcntl
 import json
 import time
 from pathlib import Path
@@ -123,6 +124,29 @@ def test_ready_inputs_give_their_sizes_to_the_profile() -> None:
 def test_an_unreached_precision_is_said() -> None:
     protocol = LatencyProtocol(device="cpu", threads=1, max_seconds=0.1, precision=1e-12)
     assert not measure(Watching(), inputs, protocol, reference=Watching()).settled
+
+
+def test_samples_are_taken_alone_in_the_lane_and_the_first_pass_is_not(tmp_path: Path) -> None:
+    class Feeling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.alone: list[bool] = []
+
+        def forward(self, x: Tensor) -> Tensor:
+            with (tmp_path / "cpu.floor").open("a") as floor:
+                try:
+                    fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self.alone.append(True)
+                else:
+                    self.alone.append(False)
+            return x
+
+    model, reference = Feeling(), Feeling()
+    measure(model, inputs, QUICK, reference=reference, lane=Lane(tmp_path))
+    for felt in (model.alone, reference.alone):
+        assert felt[0] is False
+        assert all(felt[1:])
 
 
 def test_the_lane_is_free_again_and_was_not_contended(tmp_path: Path) -> None:

@@ -154,22 +154,17 @@ def test_slow_passes_among_fast_ones_do_not_keep_it_warming_up() -> None:
     assert len(clock.asked) == 1 + STEADY_PASSES + 30
 
 
-def test_a_model_that_gets_faster_for_ever_is_not_settled() -> None:
-    def cooling(ms: float) -> Iterator[float]:
-        while True:
-            yield ms
-            ms = max(ms * 0.95, 1e-6) if len(clock.asked) < 200 else ms
+def test_a_model_that_gets_faster_as_long_as_it_warms_up_is_not_settled() -> None:
+    began, times = time.perf_counter(), []
 
-    clock = Script({"model": iter(())})
-    clock.times = {"model": cooling(1e6)}
-    started = time.perf_counter()
-
-    def slowly(call: Callable[[], object], calls: int) -> float:
+    def cooling(call: Callable[[], object], calls: int) -> float:
         time.sleep(0.002)
-        return clock(call, calls)
+        warming_up = time.perf_counter() - began < 2.0 / 4
+        times.append(1e6 * 0.95 ** len(times) if warming_up else 1.0)
+        return times[-1] * calls
 
-    samples = take_samples(MODEL, None, slowly, protocol(max_seconds=0.4))
-    assert time.perf_counter() - started >= 0.1
+    samples = take_samples(MODEL, None, cooling, protocol(max_seconds=2.0))
+    assert samples.model_ms == [1.0] * 30  # precise from the start, and yet
     assert not samples.settled
 
 

@@ -1,4 +1,5 @@
 import contextlib
+import fcntl
 import functools
 import itertools
 import multiprocessing
@@ -8,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
 import pytest
@@ -213,8 +214,40 @@ def test_who_works_may_measure_without_waiting_for_itself(crew: Crew, tmp_path: 
         turnstile(path).leave()
         with turnstile(path).alone(0.0) as nested:
             assert not nested
+        assert locked(tmp_path / "cpu.gate")
+        assert locked(tmp_path / "cpu.floor")
+        assert passes.value == before
     until(lambda: passes.value > before)
     turnstile(path).leave()
+
+
+def locked(file: Path) -> bool:
+    with file.open() as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def measure_itself(path: Path, ready: Barrier, verdicts: "multiprocessing.queues.Queue[bool]") -> None:
+    turnstile(path).enter()
+    ready.wait(SOON_S)
+    for _ in range(5):
+        with turnstile(path).alone(SOON_S) as was_contended:
+            verdicts.put(was_contended)
+            time.sleep(0.01)
+        for _ in range(10):
+            turnstile(path).give_way(nothing)
+            time.sleep(0.001)
+    turnstile(path).leave()
+
+
+def test_trials_that_measure_themselves_at_once_do_not_wait_for_each_others_shares(crew: Crew, tmp_path: Path) -> None:
+    ready, verdicts = processes.Barrier(3), processes.Queue()
+    for _ in range(3):
+        crew.start(measure_itself, tmp_path / "cpu", ready, verdicts)
+    assert [verdicts.get(timeout=3 * SOON_S) for _ in range(15)] == [False] * 15
 
 
 def test_the_share_is_taken_again_after_measuring_and_freed_by_the_last_leave(crew: Crew, tmp_path: Path) -> None:

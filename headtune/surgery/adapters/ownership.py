@@ -1,6 +1,6 @@
 """Who holds a parameter or a module."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torch import nn
 
@@ -11,14 +11,17 @@ def owner(model: nn.Module, parameter: str) -> tuple[str, nn.Module]:
     return path, model.get_submodule(path)
 
 
-def holders(model: nn.Module, parameter: nn.Parameter) -> tuple[str, ...]:
-    """Every name under which *model* holds *parameter*."""
-    return tuple(name for name, held in model.named_parameters(remove_duplicate=False) if held is parameter)
-
-
 def tied(model: nn.Module, names: Iterable[str]) -> tuple[str, ...]:
     """For each of the named parameters that another module holds too: both names, as words for a message."""
-    return tuple(f"{name} is also {other}" for name in names for other in _other_holders(model, name))
+    holders: dict[int, list[str]] = {}
+    for holder, parameter in model.named_parameters(remove_duplicate=False):
+        holders.setdefault(id(parameter), []).append(holder)
+    return tuple(
+        f"{name} is also {other}"
+        for name in names
+        for other in holders[id(model.get_parameter(name))]
+        if other != name and owner(model, other)[1] is not owner(model, name)[1]
+    )
 
 
 def replace_module(model: nn.Module, old: nn.Module, new: nn.Module) -> nn.Module:
@@ -26,15 +29,7 @@ def replace_module(model: nn.Module, old: nn.Module, new: nn.Module) -> nn.Modul
     if model is old:
         return new
     for parent in model.modules():
-        for name, child in parent.named_children():
+        for name, child in list(parent._modules.items()):  # named_children would list a shared child once
             if child is old:
                 parent.add_module(name, new)
     return model
-
-
-def _other_holders(model: nn.Module, name: str) -> Iterator[str]:
-    _, module = owner(model, name)
-    parameter = model.get_parameter(name)
-    for other in holders(model, parameter):
-        if other != name and owner(model, other)[1] is not module:
-            yield other

@@ -1,35 +1,13 @@
 """Marks on tensors, and how they pass from an operation's inputs to its outputs."""
 
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from headtune.surgery.probe.flow import Flow, merged
 from headtune.surgery.probe.operations import EXPAND, PLUS
-
-MarkT = TypeVar("MarkT")
-
-
-class Marks(Generic[MarkT]):
-    """A mapping from tensors, by identity, that lets them die."""
-
-    def __init__(self) -> None:
-        self._marks = WeakTensorKeyDictionary()
-
-    def put(self, tensor: Tensor, mark: MarkT) -> None:
-        """Mark *tensor*, instead of what it bore."""
-        self._marks[tensor] = mark
-
-    def on(self, tensor: Tensor) -> MarkT | None:
-        """The mark that *tensor* bears."""
-        mark: MarkT | None = self._marks.get(tensor)
-        return mark
-
-    def first(self, tensors: list[Tensor]) -> tuple[Tensor, MarkT] | None:
-        """The first of *tensors* that bears a mark, with it."""
-        return next(((tensor, mark) for tensor in tensors if (mark := self.on(tensor)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,25 +31,44 @@ class Weights:
     causal: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class Trail:
-    """All marks of one forward pass.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What is known of one tensor.
 
     Attributes:
-        flows: which projection made a tensor.
-        scores: query-key products.
-        weights: softmaxes of such products.
-        loose: softmaxes of anything else.
-        outputs: weighted values, with the number of the attention call that made them.
+        flow: which projection made its features.
+        scores: it holds query-key products.
+        weights: it holds a softmax of such products.
+        loose: it holds a softmax of anything else.
+        call: number of the attention call whose weighted values it holds.
     """
 
-    flows: Marks[Flow] = field(default_factory=lambda: Marks[Flow]())
-    scores: Marks[Scores] = field(default_factory=lambda: Marks[Scores]())
-    weights: Marks[Weights] = field(default_factory=lambda: Marks[Weights]())
-    loose: Marks[bool] = field(default_factory=lambda: Marks[bool]())
-    outputs: Marks[int] = field(default_factory=lambda: Marks[int]())
+    flow: Flow | None = None
+    scores: Scores | None = None
+    weights: Weights | None = None
+    loose: bool = False
+    call: int | None = None
 
-    def carry(self, function: object, inputs: list[Tensor], outputs: list[Tensor], factor: float) -> None:
+
+_NONE = Mark()
+
+
+class Trail:
+    """All marks of one forward pass. Tensors may die; their marks go with them."""
+
+    def __init__(self) -> None:
+        self._marks = WeakTensorKeyDictionary()
+
+    def on(self, tensor: Tensor) -> Mark:
+        """The mark of *tensor*; one that says nothing where it has none."""
+        mark: Mark = self._marks.get(tensor, _NONE)
+        return mark
+
+    def put(self, tensor: Tensor, mark: Mark) -> None:
+        """Mark *tensor*, instead of what was known of it."""
+        self._marks[tensor] = mark
+
+    def carry(self, function: object, inputs: Sequence[Tensor], outputs: Sequence[Tensor], factor: float) -> None:
         """Pass the marks of an operation's *inputs* on to its *outputs*.
 
         Args:
@@ -80,28 +77,36 @@ class Trail:
             outputs: its tensor results.
             factor: the number that it multiplied with, 1 otherwise.
         """
-        flows = [flow for tensor in inputs if (flow := self.flows.on(tensor)) is not None]
-        flow = replace(whole, scale=whole.scale * factor) if flows and (whole := merged(flows)) else None
-        scores, weights = self.scores.first(inputs), self.weights.first(inputs)
-        loose, made = self.loose.first(inputs), self.outputs.first(inputs)
-        for output in outputs:
-            if flow is not None:
-                self.flows.put(output, _grown(flow, function, inputs[0], output))
-            if scores and _same_map(scores[0], output):
-                self.scores.put(output, replace(scores[1], scale=scores[1].scale * factor))
-            if weights and _same_map(weights[0], output):
-                self.weights.put(output, weights[1])
-            if loose and _same_map(loose[0], output):
-                self.loose.put(output, True)
-            # A sum is where the residual stream takes the output over: what comes later is no output projection.
-            if made and made[0].numel() == output.numel() and function not in PLUS:
-                self.outputs.put(output, made[1])
+        marked = [(tensor, mark) for tensor in inputs if (mark := self.on(tensor)) is not _NONE]
+        for output in outputs if marked else ():
+            mark = _carried(function, marked, output, factor)
+            if mark != _NONE:
+                self.put(output, mark)
 
 
-def _grown(flow: Flow, function: object, source: Tensor, output: Tensor) -> Flow:
-    if function not in EXPAND or source.numel() == 0:
-        return flow
-    return replace(flow, positions=flow.positions * (output.numel() // source.numel()))
+def _carried(function: object, marked: Sequence[tuple[Tensor, Mark]], output: Tensor, factor: float) -> Mark:
+    flows = [(tensor, mark.flow) for tensor, mark in marked if mark.flow is not None]
+    flow = merged([flow for _, flow in flows]) if flows else None
+    if flow is not None:
+        flow = replace(
+            flow, scale=flow.scale * factor, positions=flow.positions * _copies(function, flows[0][0], output)
+        )
+    maps = [mark for tensor, mark in marked if _same_map(tensor, output)]
+    scores = next((mark.scores for mark in maps if mark.scores is not None), None)
+    # A sum is where the residual stream takes the output over: what comes later is no output projection.
+    made = [mark.call for tensor, mark in marked if tensor.numel() == output.numel() and mark.call is not None]
+    return Mark(
+        flow=flow,
+        scores=None if scores is None else replace(scores, scale=scores.scale * factor),
+        weights=next((mark.weights for mark in maps if mark.weights is not None), None),
+        loose=any(mark.loose for mark in maps),
+        call=made[0] if made and function not in PLUS else None,
+    )
+
+
+def _copies(function: object, source: Tensor, output: Tensor) -> int:
+    """How many times an expanding function repeated its input."""
+    return output.numel() // source.numel() if function in EXPAND and source.numel() else 1
 
 
 def _same_map(before: Tensor, after: Tensor) -> bool:

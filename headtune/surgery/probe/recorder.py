@@ -13,7 +13,7 @@ from headtune.surgery.probe.causal import hides_the_future
 from headtune.surgery.probe.flow import Flow, entered_apart
 from headtune.surgery.probe.fused import read_multi_head, read_sdpa
 from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads
-from headtune.surgery.probe.marks import Scores, Trail, Weights
+from headtune.surgery.probe.marks import Mark, Scores, Trail, Weights
 from headtune.surgery.probe.operations import (
     ADDMM,
     BADDBMM,
@@ -79,11 +79,12 @@ class Recorder:
 
     def _project(self, source: Tensor, weight: Tensor, result: Tensor, positions: int) -> None:
         name = self._name(weight) or ""
-        made = self._trail.outputs.on(source)
+        made = self._trail.on(source).call
         if made is not None:
             known = self.calls[made].projections
             self.calls[made] = replace(self.calls[made], projections=replace(known, out=known.out | {name}))
-        self._trail.flows.put(result, Flow(weights=frozenset({name}), positions=positions, entered=source))
+        flow = Flow(weights=frozenset({name}), positions=positions, entered=source)
+        self._trail.put(result, Mark(flow=flow))
 
     def _name(self, tensor: Tensor) -> str | None:
         """The parameter that this tensor is, or is a view of."""
@@ -103,10 +104,11 @@ class Recorder:
                 self._project(source, weight, result, result.numel() // result.shape[-1] if by_vector else 0)
                 return True
         for weights, values in ((left, right), (right, left)):
-            if (mark := self._trail.weights.on(weights)) is not None:
-                self._add(mark.scores, mark.causal, self._flow(values), result)
+            mark = self._trail.on(weights)
+            if mark.weights is not None:
+                self._add(mark.weights.scores, mark.weights.causal, self._flow(values), result)
                 return True
-            if self._trail.loose.on(weights) and min(weights.dim(), values.dim()) > 2:
+            if mark.loose and min(weights.dim(), values.dim()) > 2:
                 self.unplaced.append(self._path)
                 return False
         return self._mark_scores(factors, result)
@@ -136,7 +138,7 @@ class Recorder:
             two_inputs=result.shape[-2] != result.shape[-1] if apart is None else apart,
             scale=q.scale * k.scale * factors.alpha,
         )
-        self._trail.scores.put(result, scores)
+        self._trail.put(result, Mark(scores=scores))
         return True
 
     def _see_softmax(
@@ -145,13 +147,13 @@ class Recorder:
         given = [*args, *(kwargs[name] for name in ("input", "dim") if name in kwargs)]
         match given:
             case [Tensor() as source, *rest]:
-                scores = self._trail.scores.on(source)
+                scores = self._trail.on(source).scores
                 if scores is None:
-                    self._trail.loose.put(result, True)
+                    self._trail.put(result, Mark(loose=True))
                     return True
                 last = bool(rest) and rest[0] in (-1, source.dim() - 1)
                 causal = last and hides_the_future(None if result.is_meta else result == 0)
-                self._trail.weights.put(result, Weights(scores=scores, causal=causal))
+                self._trail.put(result, Mark(weights=Weights(scores=scores, causal=causal)))
                 return True
         return False
 
@@ -172,7 +174,7 @@ class Recorder:
     def _add(self, scores: Scores, causal: bool, v: Flow, result: Tensor | None) -> None:
         """Keep a call; *result* is what its output projection will read, None where that has been applied."""
         if result is not None:
-            self._trail.outputs.put(result, len(self.calls))
+            self._trail.put(result, Mark(call=len(self.calls)))
         self.calls.append(
             AttentionCall(
                 frames=tuple(self.frames),
@@ -187,7 +189,7 @@ class Recorder:
         )
 
     def _flow(self, tensor: Tensor) -> Flow:
-        return self._trail.flows.on(tensor) or Flow()
+        return self._trail.on(tensor).flow or Flow()
 
     @property
     def _path(self) -> str:

@@ -1,0 +1,157 @@
+import logging
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+import typer
+
+from headtune.cli.guard import guard
+from headtune.errors import FailedError, HeadtuneError, Infeasible, InputError, SpecError, StorageError, StudyBusyError
+
+Capture = pytest.CaptureFixture[str]
+
+
+def end(error: BaseException, verbose: bool = False) -> int:
+    with pytest.raises(typer.Exit) as caught, guard(verbose, "stopped; run again"):
+        raise error
+    return caught.value.exit_code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("x"), 2),
+        (SpecError("x"), 2),
+        (StudyBusyError("x"), 2),
+        (Infeasible("x"), 3),
+        (FailedError("x"), 1),
+        (HeadtuneError("x"), 1),
+        (KeyboardInterrupt(), 130),
+        (ValueError("x"), 1),
+        (MemoryError(), 1),
+    ],
+)
+def test_every_ending_has_its_exit_code_and_no_traceback(error: BaseException, code: int, capsys: Capture) -> None:
+    assert end(error) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+def test_a_verb_that_ends_well_ends_well(capsys: Capture) -> None:
+    with guard(verbose=False):
+        print("a result")
+    assert capsys.readouterr() == ("a result\n", "")
+
+
+def test_every_problem_has_a_line(capsys: Capture) -> None:
+    end(SpecError("a.yaml:1: first", "a.yaml:2: second [/x]"))
+    assert capsys.readouterr().err == "error: a.yaml:1: first\nerror: a.yaml:2: second [/x]\n"
+
+
+def test_an_interruption_says_what_to_do(capsys: Capture) -> None:
+    end(KeyboardInterrupt())
+    assert capsys.readouterr().err == "stopped; run again\n"
+
+
+def test_verbose_shows_the_traceback(capsys: Capture) -> None:
+    end(SpecError("a problem"), verbose=True)
+    err = capsys.readouterr().err
+    assert err.startswith("error: a problem\nTraceback (most recent call last)")
+    assert 'raise error' in err
+
+
+def test_the_unexpected_is_one_sentence_and_its_traceback_is_in_the_studys_log(tmp_path: Path, capsys: Capture) -> None:
+    with pytest.raises(typer.Exit) as caught, guard(verbose=False) as session:
+        session.log_to(tmp_path / "made")
+        raise ZeroDivisionError("no such thing")
+    log = tmp_path / "made" / "headtune.log"
+    assert caught.value.exit_code == 1
+    assert capsys.readouterr().err == (
+        "error: headtune failed in a way it should not: ZeroDivisionError: no such thing; "
+        f"the traceback is in {log}\n"
+    )
+    assert "ZeroDivisionError: no such thing" in log.read_text()
+    assert "Traceback" in log.read_text()
+
+
+def test_the_unexpected_before_there_is_an_output_is_logged_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert end(AssertionError()) == 1
+    assert capsys.readouterr().err == (
+        "error: headtune failed in a way it should not: AssertionError; "
+        f"the traceback is in {tmp_path / 'headtune.log'}\n"
+    )
+    assert "AssertionError" in (tmp_path / "headtune.log").read_text()
+
+
+def test_the_unexpected_where_nothing_can_be_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    assert end(ValueError("odd")) == 1
+    assert capsys.readouterr().err == (
+        "error: headtune failed in a way it should not: ValueError: odd; run again with -v for the traceback\n"
+    )
+
+
+def test_known_errors_are_kept_in_the_log_with_their_tracebacks(tmp_path: Path) -> None:
+    with pytest.raises(typer.Exit), guard(verbose=False) as session:
+        session.log_to(tmp_path)
+        raise Infeasible("nothing fits")
+    assert "Traceback" in (tmp_path / "headtune.log").read_text()
+
+
+def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(typer.Exit) as caught, guard(verbose=False) as session:
+        with pytest.raises(StorageError) as refused:
+            session.log_to(tmp_path / "file" / "out")
+        raise refused.value
+    assert caught.value.exit_code == 2
+    assert str(refused.value) == (
+        f"{tmp_path / 'file' / 'out'}: cannot be written (Not a directory); name another folder with `output`"
+    )
+
+
+def test_loggers_and_warnings_are_as_before_afterwards(tmp_path: Path) -> None:
+    before = (logging.getLogger("headtune").handlers[:], warnings.showwarning)
+    with guard(verbose=False) as session:
+        session.log_to(tmp_path)
+    assert (logging.getLogger("headtune").handlers, warnings.showwarning) == before
+
+
+def test_headtunes_own_warnings_are_notes_and_others_go_to_the_log(tmp_path: Path, capsys: Capture) -> None:
+    import headtune
+
+    inside = str(Path(headtune.__file__).parent / "study" / "checking.py")
+    with guard(verbose=False) as session:
+        warnings.simplefilter("always")
+        session.log_to(tmp_path)
+        warnings.warn_explicit("mind this block", UserWarning, inside, 3)
+        warnings.warn_explicit("old habit", FutureWarning, "/elsewhere/torch/nn.py", 7)
+    assert capsys.readouterr().err == "note: mind this block\n"
+    assert "FutureWarning: old habit (/elsewhere/torch/nn.py, line 7)" in (tmp_path / "headtune.log").read_text()
+
+
+def test_a_reader_that_leaves_ends_the_verb_in_silence() -> None:
+    code = (
+        "import sys\nfrom headtune.cli.guard import guard\nimport typer\n"
+        "try:\n"
+        "    with guard(False):\n"
+        "        for _ in range(100_000):\n            print('a line that nobody reads')\n"
+        "except typer.Exit as end:\n    sys.exit(end.exit_code)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.readline() == "a line that nobody reads\n"
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=30), err) == (0, "")

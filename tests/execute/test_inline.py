@@ -1,0 +1,44 @@
+"""The inline executor: one trial after another, in this process."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headtune.execute import InlineExecutor
+from headtune.study import StudySpec, search
+from headtune.trial import Outcome, Silent, TrialRecord
+
+
+class Recorder(Silent):
+    """Remembers the numbers of trials in the order of their news."""
+
+    def __init__(self, interrupt_at: int | None = None) -> None:
+        self.seen: list[tuple[int, Outcome | None]] = []
+        self._interrupt_at = interrupt_at
+
+    def trial(self, record: TrialRecord) -> None:
+        self.seen.append((record.number, record.outcome))
+        if record.number == self._interrupt_at and record.curve:
+            raise KeyboardInterrupt
+
+
+def test_it_runs_one_trial_at_a_time() -> None:
+    assert InlineExecutor().slots == 1
+    assert InlineExecutor().call(divmod, 7, 3) == (2, 1)
+
+
+def test_trials_end_in_the_order_they_start(make_spec: Callable[..., StudySpec]) -> None:
+    recorder = Recorder()
+    search(make_spec(trials=5), recorder)
+    assert [number for number, outcome in recorder.seen if outcome is not None] == [0, 1, 2, 3, 4]
+    numbers = [number for number, _ in recorder.seen]
+    assert numbers == sorted(numbers)
+
+
+def test_an_interrupt_keeps_the_study_and_the_next_start_goes_on(make_spec: Callable[..., StudySpec]) -> None:
+    spec = make_spec(trials=6)
+    with pytest.raises(KeyboardInterrupt):
+        search(spec, Recorder(interrupt_at=3))
+    record = search(spec)
+    assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 6
+    assert len({trial.plan for trial in record.trials}) == 6

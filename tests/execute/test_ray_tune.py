@@ -1,0 +1,129 @@
+"""The Ray executor, on real workers. One Ray serves the whole file."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import ray
+
+from headtune.errors import InputError
+from headtune.execute.ray_tune import RayExecutor, _start
+from headtune.search import Ledger
+from headtune.study import Resources, StudySpec, search
+from headtune.trial import Outcome, Silent, TrialRecord
+
+MakeSpec = Callable[..., StudySpec]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    _start("local", 2)
+    yield
+    ray.shutdown()
+
+
+def fail_with_zero() -> None:
+    raise ZeroDivisionError("in the worker")
+
+
+def die() -> None:
+    os._exit(1)
+
+
+def test_call_runs_elsewhere_and_brings_back_values_and_errors() -> None:
+    executor = RayExecutor()
+    assert executor.call(os.getpid) != os.getpid()
+    with pytest.raises(ZeroDivisionError, match="in the worker"):
+        executor.call(fail_with_zero)
+
+
+def test_a_trial_that_no_machine_can_hold_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        RayExecutor(cpus=1000)
+    assert "a trial asks 1000 CPUs and 0 GPUs; the local cluster has" in str(caught.value)
+
+
+def test_the_executors_agree_on_every_plan_and_every_quality(make_spec: MakeSpec, tmp_path: Path) -> None:
+    """A seeded study with one worker: the same plans in the same order, the same qualities to the last bit."""
+    changes = {"trials": 14, "sampler": "tpe", "epochs": 3, "resources": Resources(concurrent=1)}
+    inline = search(make_spec(**changes, storage=f"sqlite:///{tmp_path / 'inline.db'}"))
+    in_ray = search(make_spec(**changes, storage=f"sqlite:///{tmp_path / 'ray.db'}", executor="ray"))
+    assert [trial.plan for trial in inline.trials] == [trial.plan for trial in in_ray.trials]
+    assert [trial.metrics for trial in inline.trials] == [trial.metrics for trial in in_ray.trials]
+    assert [trial.curve for trial in inline.trials] == [trial.curve for trial in in_ray.trials]
+
+
+def test_bad_trials_end_with_their_reasons_and_the_others_finish(
+    make_spec: MakeSpec, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"1": "raise", "2": "nan", "8": "memory", "16": "exit"}
+    record = search(make_spec({"bad": bad}, trials=5, executor="ray"))
+    by_heads: dict[int, set[Outcome | None]] = {}
+    for trial in record.trials:
+        by_heads.setdefault(trial.plan.counts[0][1].num_heads, set()).add(trial.outcome)
+    expected = {1: "crashed", 2: "diverged", 4: "ok", 8: "out_of_memory", 16: "crashed"}
+    assert by_heads == {heads: {Outcome(expected[heads])} for heads in by_heads}
+    assert by_heads.keys() >= {1, 4, 16}
+    assert sum(trial.outcome is Outcome.OK for trial in record.trials) == 5
+    died = [trial for trial in record.trials if trial.plan.counts[0][1].num_heads == 16]
+    assert all(
+        trial.message
+        == "lost its worker 3 times: its process died without a word: killed, out of memory, or ended by os._exit"
+        for trial in died
+    )
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+
+
+class Killer(Silent):
+    """Kills the worker of the second searched trial, once."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self.killed = ""
+
+    def trial(self, record: TrialRecord) -> None:
+        if self.killed or record.kind != "search" or not record.curve:
+            return
+        wanted = record.plan.label
+        line = next(line for line in reversed(self._log.read_text().splitlines()) if line.startswith(f"{wanted} "))
+        os.kill(int(line.split()[-1]), signal.SIGKILL)
+        self.killed = wanted
+
+
+def test_a_killed_worker_costs_its_trial_only_one_more_attempt(make_spec: MakeSpec, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    killer = Killer(log)
+    record = search(
+        make_spec({"log": str(log), "seconds_per_epoch": 0.3}, trials=8, executor="ray", epochs=4), killer
+    )
+    assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 8
+    assert len({trial.plan for trial in record.trials}) == 8
+    started = [line.split()[0] for line in log.read_text().splitlines()]
+    assert killer.killed
+    assert started.count(killer.killed) == 2
+    assert len(started) == 9
+
+
+def test_an_interrupt_keeps_what_finished_and_leaves_no_trial_running(make_spec: MakeSpec) -> None:
+    class Interrupt(Silent):
+        done = 0
+
+        def trial(self, record: TrialRecord) -> None:
+            if record.outcome is not None:
+                self.done += 1
+                if self.done == 4:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+    spec = make_spec({"seconds_per_epoch": 0.2}, trials=8, executor="ray")
+    with pytest.raises(KeyboardInterrupt):
+        search(spec, Interrupt())
+    kept = Ledger.read(spec.storage, spec.name).trials()
+    assert sum(trial.outcome is Outcome.OK for trial in kept) >= 4
+    assert all(trial.outcome is not None for trial in kept)
+    record = search(spec)
+    assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 8
+    assert len({trial.plan for trial in record.trials}) == 8

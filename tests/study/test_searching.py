@@ -1,0 +1,172 @@
+"""The life of a study, on the tiny task, without workers."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headtune.errors import Infeasible, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
+from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
+from headtune.pareto import Objective
+from headtune.study import StudySpec, VerifyOptions, read, search
+from headtune.study.searching import FINISHED
+from headtune.timing import LatencyProtocol
+from headtune.trial import FloatParam, Outcome, Silent
+
+MakeSpec = Callable[..., StudySpec]
+LATENCY = Objective(metric="latency_ms", direction="minimize")
+QUALITY = Objective(metric="quality", direction="maximize")
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.phases: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def phase(self, name: str, detail: str = "") -> None:
+        self.phases.append(name)
+
+
+def trainings(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_a_study_trains_baselines_then_the_sampler_and_never_a_plan_twice(make_spec: MakeSpec) -> None:
+    record = search(make_spec(trials=10))
+    assert [trial.label for trial in record.trials[:3]] == ["present", "rule", "largest"]
+    assert Counter(trial.kind for trial in record.trials) == {"baseline": 3, "search": 7}
+    assert len({trial.plan for trial in record.trials}) == 10
+    assert all(trial.outcome is Outcome.OK for trial in record.trials)
+    assert record.space_size == 25
+    assert record.baselines["smallest"] == record.baselines["rule"]
+
+
+def test_a_finished_study_costs_nothing_and_more_trials_go_on(make_spec: MakeSpec, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    spec = make_spec({"log": str(log)}, trials=5)
+    first = search(spec)
+    notes = Notes()
+    assert search(spec, notes) == first
+    assert (notes.notes, notes.phases) == ([FINISHED], [])
+    assert len(trainings(log)) == 5
+    more = search(replace(spec, search=replace(spec.search, trials=7)))
+    assert more.trials[:5] == first.trials
+    assert len(trainings(log)) == 7
+
+
+def test_the_space_is_exhausted_and_no_plan_repeats(make_spec: MakeSpec) -> None:
+    record = search(make_spec(trials=100, epochs=1, space=SpaceOptions(hold="width", heads=(2, 4, 8))))
+    searched = {trial.plan for trial in record.trials}
+    assert len(searched) == len(record.trials) == 9 + 1  # the rule of thumb, 1-1, lies outside
+
+
+def test_finalists_are_retrained_with_fresh_seeds_and_scored_on_the_test_data(make_spec: MakeSpec) -> None:
+    record = search(make_spec({"test": True}, trials=6, verify=VerifyOptions(top=2, seeds=2)))
+    assert len(record.verify_trials) == 2 * len(record.finalists)
+    search_seeds = {trial.seed for trial in record.trials}
+    fresh = {trial.seed for trial in record.verify_trials}
+    assert len(search_seeds) == 1
+    assert len(fresh) == 2
+    assert not search_seeds & fresh
+    for finalist in record.finalists:
+        assert len(finalist.quality["quality"]) == len(finalist.test["test_quality"]) == 2
+    assert record.verdict is not None
+    assert record.verdict.recommended is not None
+
+
+def test_the_storage_gives_back_what_search_returned(make_spec: MakeSpec) -> None:
+    spec = make_spec(trials=4, objectives=(QUALITY, LATENCY), latency=LatencyProtocol(batch_size=2, max_seconds=0.1))
+    record = search(spec)
+    assert read(spec) == record
+    assert record.latency_range is not None
+    assert record.latency_range.reference_ms == record.latency_range.profiles["present"].median_ms
+
+
+def test_a_budget_that_no_plan_meets_ends_before_training(make_spec: MakeSpec, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(Infeasible) as caught:
+        search(make_spec({"log": str(log)}, limits=(Limit(metric="parameters", max=100),)))
+    assert str(caught.value) == (
+        "no plan can meet parameters ≤ 100 weights (at most 100): achievable is 4465 (smallest) to 4465 (smallest); "
+        "raise the limit, or make the model smaller in other ways"
+    )
+    assert trainings(log) == []
+
+
+def test_a_ratio_is_resolved_against_what_was_measured(make_spec: MakeSpec) -> None:
+    limits = (Limit(metric="parameters", max_ratio=1.5, of="present"),)
+    record = search(make_spec(trials=4, limits=limits))
+    assert record.limits == {"parameters": 1.5 * 4465}
+    assert record.constraints == {"parameters": "parameters ≤ 1.5 × present"}
+
+
+def test_baselines_that_break_a_constraint_are_trained_and_shown_but_not_on_offer(make_spec: MakeSpec) -> None:
+    space = SpaceOptions(hold="width", head_dim=HeadDimConstraint(min=8))
+    record = search(make_spec(trials=6, space=space))
+    present = next(trial for trial in record.trials if trial.label == "present")
+    assert present.outcome is Outcome.OK
+    assert present.violations == {"head_dim": 4.0}
+    assert not present.on_offer
+    assert record.space_size == 4  # 1 or 2 heads at each of two sites
+
+
+def test_extra_params_reach_the_training_and_baselines_take_their_middle(make_spec: MakeSpec) -> None:
+    record = search(make_spec(trials=6, params={"lr": FloatParam(low=0.01, high=1.0, log=True)}))
+    rates = [trial.params["lr"] for trial in record.trials]
+    assert rates[:3] == [pytest.approx(0.1)] * 3
+    assert all(0.01 <= float(rate) <= 1.0 for rate in rates)
+    assert len(set(rates[3:])) == 3
+
+
+def test_a_changed_study_is_refused(make_spec: MakeSpec) -> None:
+    search(make_spec(trials=3))
+    with pytest.raises(StudyChangedError, match="epochs: was 2 .* is now 3"):
+        search(make_spec(trials=3, epochs=3))
+
+
+def test_a_model_with_other_sites_is_refused(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    search(make_spec(trials=3))
+    monkeypatch.setenv("TINY_LAYERS", "3")
+    with pytest.raises(StudyChangedError, match="attention sites are not those"):
+        search(make_spec(trials=4))
+
+
+def test_all_trials_failing_is_an_error_with_each_reason_once(make_spec: MakeSpec) -> None:
+    every = {str(heads): "raise" for heads in (1, 2, 4, 8, 16)}
+    with pytest.raises(TrialError) as caught:
+        search(make_spec({"bad": every}, trials=3))
+    assert len(caught.value.problems) == 1
+    assert "no trial was trained" in caught.value.problems[0]
+    assert "the data is broken" in caught.value.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "words"),
+    [
+        ("model=lambda: nn.Linear(16, 1)", SurgeryError, "no attention"),
+        ("model=lambda: 3", TaskError, "task.model returned int"),
+        ("model=broken", TaskError, "task.model raised ZeroDivisionError"),
+    ],
+)
+def test_a_task_that_cannot_work_is_refused_in_words(
+    make_spec: MakeSpec, tmp_path: Path, body: str, error: type[Exception], words: str
+) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import torch, headtune\nfrom torch import nn\n"
+        "def broken(): return 1 / 0\n"
+        f"task = headtune.Task({body}, inputs=lambda b, s: (torch.randn(b, 5, 16),), train=lambda m, r: None)\n"
+    )
+    spec = make_spec()
+    task = replace(spec.task, base=tmp_path, target="bad.py:task", args={})  # type: ignore[type-var]
+    with pytest.raises(error, match=words):
+        search(replace(spec, task=task))
+
+
+def test_a_space_with_the_present_counts_only_is_refused(make_spec: MakeSpec) -> None:
+    with pytest.raises(SpaceError, match="no other plan than the present counts 4-4"):
+        search(make_spec(space=SpaceOptions(hold="width", heads=(4,))))
