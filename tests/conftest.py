@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from headtune.heads import SpaceOptions
 from headtune.pareto import Objective
 from headtune.study import SearchOptions, StudySpec, VerifyOptions
 from headtune.trial import TaskReference
+
+torch.set_num_threads(1)  # threads of several test processes on few cores wait for each other
 
 TASKS = Path(__file__).parent / "tasks"
 

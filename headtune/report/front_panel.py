@@ -25,6 +25,7 @@ class _Look(TypedDict, total=False):
     linewidth: float
 
 
+_MOST_LETTERS = 26
 _DOT = "#9fb0c0"
 _LOOKS: Mapping[Standing, _Look] = {
     Standing.FINISHED: {"marker": "o", "s": 26, "facecolor": _DOT, "edgecolor": "white", "linewidth": 0.6},
@@ -60,7 +61,7 @@ def write_letters(axes: Axes, rows: Sequence[FrontRow], pair: tuple[Axis, Axis],
             obstacles += [(end, up) for end in ends(row, x.metric)] + [(across, end) for end in ends(row, y.metric)]
     labels = [
         Label(text=row.letter, x=across, y=up, colour=mark_of(row).colour)
-        for row in _by_importance(rows)
+        for row in _by_importance(rows)[:_MOST_LETTERS]
         if (across := row.value(x.metric)) is not None and (up := row.value(y.metric)) is not None
     ]
     place_labels(axes, labels, obstacles)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -12,6 +14,9 @@ _STEPS_PT = (5.0, 11.0, 18.0, 27.0, 38.0)
 _SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 _POINT_RADIUS_PT = 4.5
 _LEADER_FROM_PT = 12.0
+
+Boxes = npt.NDArray[np.float64]
+"""Boxes in pixels, shape (boxes, 4): left, bottom, right, top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +42,23 @@ def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Sequence[tuple[
     Returns:
         The box of each label, in pixels.
     """
+    if not labels:
+        return []
     figure = axes.get_figure(root=True)
     assert figure is not None
     scale = figure.dpi / 72
-    taken = [_around(axes, x, y, scale) for x, y in [*((label.x, label.y) for label in labels), *obstacles]]
+    points = axes.transData.transform([*((label.x, label.y) for label in labels), *obstacles])
+    radius = _POINT_RADIUS_PT * scale
+    taken = np.hstack([points - radius, points + radius])
     boxes: list[Bbox] = []
-    for label in labels:
-        boxes.append(_write(axes, label, [*taken, *boxes], scale))
+    for label, (across, up) in zip(labels, points, strict=False):
+        box = _write(axes, label, (across, up), taken, scale)
+        taken = np.vstack([taken, box.extents])
+        boxes.append(box)
     return boxes
 
 
-def _write(axes: Axes, label: Label, taken: Sequence[Bbox], scale: float) -> Bbox:
+def _write(axes: Axes, label: Label, anchor: tuple[float, float], taken: Boxes, scale: float) -> Bbox:
     text = axes.annotate(
         label.text,
         (label.x, label.y),
@@ -61,34 +72,31 @@ def _write(axes: Axes, label: Label, taken: Sequence[Bbox], scale: float) -> Bbo
         arrowprops={"arrowstyle": "-", "color": label.colour, "linewidth": 0.6, "shrinkA": 0.0, "shrinkB": 4.0},
     )
     size, frame = Text.get_window_extent(text), axes.get_window_extent()
-    across, up = axes.transData.transform((label.x, label.y))
-    places = [(step, _beside(across, up, side, step * scale, size)) for step, side in product(_STEPS_PT, _SIDES)]
-    step, box = min(places, key=lambda place: _hidden(place[1], taken) + _outside(place[1], frame))
-    text.set_position(((box.x0 - across) / scale, (box.y0 - up) / scale))
+    tries = list(product(_STEPS_PT, _SIDES))
+    places = np.array([_beside(anchor, side, step * scale, size) for step, side in tries])
+    best = int(np.argmin(_hidden(places, taken) + _outside(places, frame)))
+    box = Bbox.from_extents(*places[best])
+    text.set_position(((box.x0 - anchor[0]) / scale, (box.y0 - anchor[1]) / scale))
     if text.arrow_patch is not None:
-        text.arrow_patch.set_visible(step >= _LEADER_FROM_PT)
+        text.arrow_patch.set_visible(tries[best][0] >= _LEADER_FROM_PT)
     return box
 
 
-def _beside(across: float, up: float, side: tuple[int, int], step: float, size: Bbox) -> Bbox:
-    x0 = across + side[0] * step - (1 - side[0]) / 2 * size.width
-    y0 = up + side[1] * step - (1 - side[1]) / 2 * size.height
-    return Bbox.from_bounds(x0, y0, size.width, size.height)
+def _beside(anchor: tuple[float, float], side: tuple[int, int], step: float, size: Bbox) -> list[float]:
+    left = anchor[0] + side[0] * step - (1 - side[0]) / 2 * size.width
+    bottom = anchor[1] + side[1] * step - (1 - side[1]) / 2 * size.height
+    return [left, bottom, left + size.width, bottom + size.height]
 
 
-def _around(axes: Axes, x: float, y: float, scale: float) -> Bbox:
-    across, up = axes.transData.transform((x, y))
-    radius = _POINT_RADIUS_PT * scale
-    return Bbox.from_extents(across - radius, up - radius, across + radius, up + radius)
+def _hidden(places: Boxes, taken: Boxes) -> npt.NDArray[np.float64]:
+    """The area of each place that lies over others, in square pixels."""
+    low = np.maximum(places[:, None, :2], taken[None, :, :2])
+    high = np.minimum(places[:, None, 2:], taken[None, :, 2:])
+    shared: npt.NDArray[np.float64] = np.clip(high - low, 0, None).prod(axis=2).sum(axis=1)
+    return shared
 
 
-def _hidden(box: Bbox, taken: Sequence[Bbox]) -> float:
-    """The area of *box* that lies over others, in square pixels."""
-    shared = (Bbox.intersection(box, other) for other in taken)
-    return sum(part.width * part.height for part in shared if part is not None)
-
-
-def _outside(box: Bbox, frame: Bbox) -> float:
-    """The area of *box* that lies outside *frame*, in square pixels."""
-    inside = Bbox.intersection(box, frame)
-    return box.width * box.height - (0.0 if inside is None else inside.width * inside.height)
+def _outside(places: Boxes, frame: Bbox) -> npt.NDArray[np.float64]:
+    """The area of each place that lies outside *frame*, in square pixels."""
+    area: npt.NDArray[np.float64] = (places[:, 2:] - places[:, :2]).prod(axis=1)
+    return area - _hidden(places, np.array([frame.extents]))

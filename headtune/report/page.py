@@ -13,6 +13,7 @@ from headtune.report.figure_style import Picture, mark_of
 from headtune.report.front_rows import FrontRow, row_labelled
 from headtune.report.headline import headline
 from headtune.report.search_front import front_hypervolume
+from headtune.report.sites_plot import MOST_PLANS
 from headtune.study.record import StudyRecord
 from headtune.timing.profile import LatencyProfile
 
@@ -49,7 +50,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
         _environment()
         .get_template("page.html.j2")
         .render(
-            style=files("headtune.report").joinpath("page.css").read_text("utf-8"),
+            style=files("headtune.report").joinpath("templates/page.css").read_text("utf-8"),
             record=record,
             rows=rows,
             headline=headline(record, rows),
@@ -58,6 +59,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
             test_metrics=tuple(dict.fromkeys(metric for row in rows for metric in row.test)),
             directions={metric: direction_of(record, metric) for metric in shown_metrics(record, rows)},
             present=present,
+            columns=[row for row in rows[:MOST_PLANS] if row != present],
             compared=compared,
             widest=_widest(compared),
             hypervolume=front_hypervolume(record),
@@ -102,7 +104,7 @@ def _timing_notes(profile: LatencyProfile) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("headtune.report", "."),
+        loader=PackageLoader("headtune.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

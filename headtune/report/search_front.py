@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from headtune.pareto import hypervolume, non_dominated
+from headtune.pareto import dominates, hypervolume, non_dominated
 from headtune.study.record import StudyRecord
 from headtune.trial.record import TrialRecord
 
@@ -37,14 +37,15 @@ def trials_on_offer(record: StudyRecord) -> tuple[TrialRecord, ...]:
 
 def front_trials(record: StudyRecord) -> tuple[TrialRecord, ...]:
     """The trials on offer that no other trial on offer dominates, in the order of their numbers."""
-    return tuple(_front(record, trials_on_offer(record)))
+    offered = trials_on_offer(record)
+    return tuple(offered[index] for index in non_dominated(_values(record, offered), record.objectives))
 
 
 def front_hypervolume(record: StudyRecord) -> float | None:
     """The hypervolume between the front and the reference point; ``None`` while there is no reference point."""
     if record.reference_point is None:
         return None
-    return _hypervolume(record, trials_on_offer(record))
+    return hypervolume(_values(record, front_trials(record)), record.objectives, record.reference_point)
 
 
 def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
@@ -54,22 +55,15 @@ def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
     trained = [trial for trial in record.trials if trial.outcome is not None and trial.outcome.trained]
     if all(trial.ended is not None for trial in trained):
         trained.sort(key=attrgetter("ended"))
-    offered = set(map(attrgetter("number"), trials_on_offer(record)))
-    growth, front, volume = [], list[TrialRecord](), 0.0
+    offered = {trial.number: objective_values(record, trial) for trial in trials_on_offer(record)}
+    growth, front, volume = [], list[tuple[float, ...]](), 0.0
     for position, trial in enumerate(trained, start=1):
-        if trial.number in offered:
-            front = _front(record, [*front, trial])
-            volume = _hypervolume(record, front)
+        values = offered.get(trial.number)
+        if values is not None and not any(dominates(other, values, record.objectives) for other in front):
+            front = [values, *(other for other in front if not dominates(values, other, record.objectives))]
+            volume = hypervolume(front, record.objectives, record.reference_point)
         growth.append(Growth(trained=position, number=trial.number, hypervolume=volume))
     return tuple(growth)
-
-
-def _front(record: StudyRecord, offered: Sequence[TrialRecord]) -> list[TrialRecord]:
-    return [offered[index] for index in non_dominated(_values(record, offered), record.objectives)]
-
-
-def _hypervolume(record: StudyRecord, offered: Sequence[TrialRecord]) -> float:
-    return hypervolume(_values(record, offered), record.objectives, record.reference_point or ())
 
 
 def _values(record: StudyRecord, offered: Sequence[TrialRecord]) -> list[tuple[float, ...]]:

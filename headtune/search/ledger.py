@@ -71,9 +71,7 @@ class Ledger:
         ...     ledger.remember("elapsed_s", 3.5)
     """
 
-    def __init__(
-        self, view: LedgerView, storage: RDBStorage, study_id: int, lease: Lease, file: Path | None
-    ) -> None:
+    def __init__(self, view: LedgerView, storage: RDBStorage, study_id: int, lease: Lease, file: Path | None) -> None:
         self._view = view
         self._file = file
         self._storage = storage

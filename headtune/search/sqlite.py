@@ -10,7 +10,6 @@ from typing import Any
 from headtune.errors import StorageError
 from headtune.search.urls import shown
 
-_HEADER = b"SQLite format 3\x00"
 _LOCK_SECONDS = 60
 _LOCAL = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 _MOUNTS = Path("/proc/mounts")
@@ -43,7 +42,9 @@ def sqlite_path(url: str) -> Path | None:
         return None
     name = rest.removeprefix("/").partition("?")[0]
     if not rest.startswith("/") or name in ("", ":memory:"):
-        raise StorageError(f"storage: {shown(url)} keeps nothing when its process ends; write sqlite:///folder/study.db")
+        raise StorageError(
+            f"storage: {shown(url)} keeps nothing when its process ends; write sqlite:///folder/study.db"
+        )
     return Path(name).absolute()
 
 
@@ -58,13 +59,16 @@ def check_file(path: Path, *, create: bool) -> None:
     if not path.exists():
         _check_folder(path, create=create)
         return
+    if not os.access(path, os.R_OK):
+        raise StorageError(f"storage: {path} cannot be read; make it readable, or choose another file")
     try:
-        with path.open("rb") as file:
-            header = file.read(len(_HEADER))
-    except OSError as error:
-        raise StorageError(f"storage: {path} cannot be read ({error.strerror}); choose another file") from None
-    if header not in (_HEADER, b""):
-        raise StorageError(f"storage: {path} is no SQLite database; choose another file")
+        # Not path.open: closing a plain file would drop the locks of every SQLite connection that this process has.
+        with closing(sqlite3.connect(path, timeout=1)) as connection:
+            connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        pass  # busy, or another trouble that is found, and said, when it is opened
+    except sqlite3.DatabaseError:
+        raise StorageError(f"storage: {path} is no SQLite database, or a damaged one; choose another file") from None
     if create and not os.access(path, os.W_OK):
         raise StorageError(f"storage: {path} cannot be written; make it writable, or choose another file")
 

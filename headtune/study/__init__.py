@@ -7,9 +7,11 @@ from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
 from headtune.study.searching import search
+from headtune.study.session import AskedTrial, Study
 from headtune.study.spec import ExecutorName, Resources, SearchOptions, StudySpec, VerifyOptions
 
 __all__ = [
+    "AskedTrial",
     "Checked",
     "ExecutorName",
     "Finalist",
@@ -17,6 +19,7 @@ __all__ = [
     "Profile",
     "Resources",
     "SearchOptions",
+    "Study",
     "StudyRecord",
     "StudySpec",
     "Verdict",

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from ray import tune
 from torch import nn
 
 import headtune
-from headtune.execute import RayExecutor  # sets Ray's environment before Ray is imported by hand below
+from headtune.execute.ray_tune import RayExecutor
 from headtune.heads import SpaceOptions
 from headtune.pareto import Objective
-from headtune.study import SamplerName, SearchOptions, StudySpec, VerifyOptions, search
+from headtune.search import SamplerName
+from headtune.study import SearchOptions, StudySpec, VerifyOptions, search
 from headtune.trial import Run, Silent, TaskObject, TrialRecord
 
 REPORTS = 3
@@ -95,7 +97,6 @@ def headtune_seconds(trials: int, sampler: SamplerName) -> tuple[float, float]:
 
 def plain_seconds(trials: int) -> float:
     """Seconds per trial of the same function under ``ray.tune.Tuner``, its own loggers off."""
-    from ray import tune
 
     def trainable(config: Mapping[str, Any]) -> None:
         began = time.time()
@@ -111,7 +112,7 @@ def plain_seconds(trials: int) -> float:
             tune_config=tune.TuneConfig(num_samples=trials, max_concurrent_trials=1, reuse_actors=True),
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         ).fit()
-    began = sorted(result.metrics["began"] for result in results if result.metrics)
+    began: list[float] = sorted(results[index].metrics["began"] for index in range(len(results)))
     steady = began[WARM:]
     return (steady[-1] - steady[0]) / (len(steady) - 1)
 

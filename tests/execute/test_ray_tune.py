@@ -55,6 +55,7 @@ def test_the_executors_agree_on_every_plan_and_every_quality(make_spec: MakeSpec
     assert [trial.curve for trial in inline.trials] == [trial.curve for trial in in_ray.trials]
 
 
+@pytest.mark.slow
 def test_bad_trials_end_with_their_reasons_and_the_others_finish(
     make_spec: MakeSpec, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +95,7 @@ class Killer(Silent):
         self.killed = wanted
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_its_trial_only_one_more_attempt(make_spec: MakeSpec, tmp_path: Path) -> None:
     log = tmp_path / "log"
     killer = Killer(log)
@@ -108,6 +110,7 @@ def test_a_killed_worker_costs_its_trial_only_one_more_attempt(make_spec: MakeSp
     assert len(started) == 9
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_finished_and_leaves_no_trial_running(make_spec: MakeSpec) -> None:
     class Interrupt(Silent):
         done = 0

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -13,6 +14,7 @@ from headtune.heads import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto import Objective, non_dominated, reference_point
+from headtune.report import write_report
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
@@ -256,7 +258,7 @@ class World:
         )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     """A finished study; keywords change its world, ``verified=False`` leaves it before verification."""
 
@@ -266,7 +268,7 @@ def make_record() -> MakeRecord:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def record(make_record: MakeRecord) -> StudyRecord:
     """A finished study of thirty trials, verified with three seeds."""
     return make_record()
@@ -320,7 +322,25 @@ PARTIAL: dict[str, Callable[[], StudyRecord]] = {
 """Studies that lack something, by what they lack."""
 
 
-@pytest.fixture(params=PARTIAL)
+@pytest.fixture(scope="session", params=PARTIAL)
 def partial(request: pytest.FixtureRequest) -> StudyRecord:
     """A study that lacks something."""
     return PARTIAL[request.param]()
+
+
+@pytest.fixture(scope="session")
+def report(record: StudyRecord, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the finished study's report; read only."""
+    return written(record, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def partial_report(partial: StudyRecord, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a partial study's report; read only."""
+    return written(partial, tmp_path_factory)
+
+
+def written(record: StudyRecord, folders: pytest.TempPathFactory) -> Path:
+    folder = folders.mktemp("report")
+    write_report(record, folder)
+    return folder

@@ -73,7 +73,7 @@ def test_only_the_recommended_plan_has_the_accent(record: StudyRecord) -> None:
     labels = {
         one.get_label()
         for one in panel_of(record).collections
-        if isinstance(one, PathCollection) and "#d55e00" in {c for c in map(_hex, one.get_facecolor())}
+        if isinstance(one, PathCollection) and "#d55e00" in map(_hex, one.get_facecolor())
     }
     assert labels == {"recommended: the present counts"}
     assert RECOMMENDED == "#d55e00"

@@ -92,7 +92,7 @@ def test_equal_counts_everywhere_still_have_a_shade(make_record: MakeRecord) -> 
         (
             ["net.encoder.layers.0.self_attention", "net.decoder.layers.3.cross_attention"],
             24,
-            ["net.enco….laye….0", "net.deco….laye….3"],
+            ["net.enco….laye….0.self…", "net.deco….laye….3.cros…"],
         ),
     ],
 )

@@ -1,8 +1,10 @@
 """A synthetic problem whose every answer is known, and a loop that runs a broker over it without Ray."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -134,6 +136,12 @@ class Listener:
 def open_ledger(url: str, name: str = "study", **changes: object) -> Ledger:
     fingerprint = {"space": {"hold": "head_dim", "heads": [1, 2, 4, 8]}, "seed": 0} | changes
     return Ledger.open(url, name, objectives=OBJECTIVES, fingerprint=fingerprint, manifest={"name": name})
+
+
+@pytest.fixture(scope="session")
+def kit() -> ModuleType:
+    """This module: the problem and the loop."""
+    return sys.modules[__name__]
 
 
 @pytest.fixture

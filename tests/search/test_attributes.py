@@ -55,7 +55,9 @@ def test_the_outcome_is_written_last() -> None:
 
 
 def test_constraints_keep_their_order_and_a_missing_one_is_just_met() -> None:
-    vector = attributes.constraint_vector({"parameters": 5.0, "latency_ms": -1.0}, ("latency_ms", "memory", "parameters"))
+    vector = attributes.constraint_vector(
+        {"parameters": 5.0, "latency_ms": -1.0}, ("latency_ms", "memory", "parameters")
+    )
     assert vector == [-1.0, 0.0, 5.0]
 
 

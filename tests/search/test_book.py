@@ -89,7 +89,9 @@ def test_a_record_comes_back_exactly(storage: RDBStorage, book: TrialBook, outco
 
 def test_optuna_sees_values_constraints_and_curve(storage: RDBStorage, book: TrialBook) -> None:
     encoded = {"a": 1, "b": 0}
-    record = book.begin(BORN, encoded, {"a": IntDistribution(0, 3), "b": IntDistribution(0, 1), "c": IntDistribution(0, 1)})
+    record = book.begin(
+        BORN, encoded, {"a": IntDistribution(0, 3), "b": IntDistribution(0, 1), "c": IntDistribution(0, 1)}
+    )
     record = book.reported(book.measured(record, MEASURED), 1, 0.5)
     book.finish(replace(record, metrics={**record.metrics, "bleu": 27.3}), Outcome.OK)
     trial = optuna_trial(storage, 0)
@@ -146,7 +148,10 @@ def test_a_training_that_ends_its_process_again_and_again_counts_as_crashed(book
         book.release("its driver ended")
     assert book.unfinished() == ()
     (record,) = book.records()
-    assert (record.outcome, record.message) == (Outcome.CRASHED, f"ended its process {ATTEMPTS} times: its driver ended")
+    assert (record.outcome, record.message) == (
+        Outcome.CRASHED,
+        f"ended its process {ATTEMPTS} times: its driver ended",
+    )
 
 
 def test_a_trial_that_someone_ended_in_the_dashboard_is_left_as_it_is(storage: RDBStorage, book: TrialBook) -> None:
@@ -164,9 +169,12 @@ def test_a_deleted_study_is_said_in_words(storage: RDBStorage, book: TrialBook) 
     for write in (lambda: book.reported(record, 1, 0.5), lambda: begin(book), book.records):
         with pytest.raises(StorageError) as caught:
             write()
-        assert str(caught.value) == (
-            "storage: the study was deleted while it ran; run the command again to begin anew"
-        )
+        assert str(caught.value) == ("storage: the study was deleted while it ran; run the command again to begin anew")
+
+
+def fill_up(book: TrialBook, record: TrialRecord) -> None:
+    for step in range(1, 10_000):
+        book.reported(record, step, 0.5)
 
 
 def test_a_full_disk_is_said_in_words(tmp_path: Path, storage: RDBStorage, book: TrialBook) -> None:
@@ -177,8 +185,7 @@ def test_a_full_disk_is_said_in_words(tmp_path: Path, storage: RDBStorage, book:
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
         with pytest.raises(StorageError) as caught:
-            for step in range(1, 10_000):
-                book.reported(record, step, 0.5)
+            fill_up(book, record)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)

@@ -125,6 +125,13 @@ def test_values_of_numpy_are_made_plain() -> None:
     import numpy as np
 
     whole = codec(**PARAMS, lr=LR)
-    raw = {"layer.0": np.int64(1), "layer.1": 0, "layer.2": 0, "depth": np.int64(2), "act": "relu", "lr": np.float64(0.01)}
+    raw = {
+        "layer.0": np.int64(1),
+        "layer.1": 0,
+        "layer.2": 0,
+        "depth": np.int64(2),
+        "act": "relu",
+        "lr": np.float64(0.01),
+    }
     _, params = whole.decode(raw)
     assert [type(params[name]) for name in ("depth", "lr")] == [int, float]

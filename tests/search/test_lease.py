@@ -138,7 +138,7 @@ def test_a_holder_on_this_machine_is_named_by_its_lock(tmp_path: Path, facts: Fa
 
 def test_a_holder_that_has_not_written_its_name_yet_is_another_process(tmp_path: Path) -> None:
     lock = locked(tmp_path / "lock")
-    with pytest.raises(StudyBusyError, match="^study 'vit' is being run by another process on this machine; "):
+    with pytest.raises(StudyBusyError, match=r"^study 'vit' is being run by another process on this machine; "):
         take_lock(FileLock(tmp_path / "lock"), "vit")
     lock.write(json.dumps(asdict(ELSEWHERE)))
     with pytest.raises(StudyBusyError, match="process 7 on far"):

@@ -137,9 +137,7 @@ def test_a_study_of_something_else_is_refused(url: str) -> None:
     optuna.create_study(study_name="theirs", storage=storage).add_trial(create_trial(value=1.0))
     with pytest.raises(StorageError) as caught:
         opened(url, "theirs", GOALS)
-    assert str(caught.value) == (
-        f"storage: the study 'theirs' in {url} was not made by headtune; choose another name"
-    )
+    assert str(caught.value) == (f"storage: the study 'theirs' in {url} was not made by headtune; choose another name")
 
 
 def test_a_study_of_another_layout_is_refused(url: str) -> None:

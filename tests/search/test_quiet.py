@@ -24,6 +24,12 @@ def test_silent_hides_optunas_lines_and_warnings_and_puts_everything_back(caplog
     assert caplog.records == []
 
 
+def fail_while_drawing() -> None:
+    assert torch.get_num_threads() == 1
+    random.random(), np.random.rand(), torch.rand(())
+    raise ZeroDivisionError
+
+
 def test_undisturbed_gives_back_threads_and_generators_even_after_an_error() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -32,9 +38,7 @@ def test_undisturbed_gives_back_threads_and_generators_even_after_an_error() -> 
         expected = random.random(), float(np.random.rand()), float(torch.rand(()))
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
         with pytest.raises(ZeroDivisionError), undisturbed():
-            assert torch.get_num_threads() == 1
-            random.random(), np.random.rand(), torch.rand(())
-            raise ZeroDivisionError
+            fail_while_drawing()
         assert torch.get_num_threads() == 2
         assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == expected
     finally:

@@ -15,10 +15,21 @@ def test_what_is_asked_for_is_taken(asked: SamplerName) -> None:
     ("unseen", "left", "trials", "said"),
     [
         (10, 10, 10, "sampler grid: 10 combinations are untried and 10 trials left, so every one is tried"),
-        (11, 10, 10, "sampler gp: 11 combinations are untried and 10 trials left; a Gaussian process learns most from so few"),
+        (
+            11,
+            10,
+            10,
+            "sampler gp: 11 combinations are untried and 10 trials left; a Gaussian process learns most from so few",
+        ),
         (None, 200, 200, "sampler gp: a param is continuous; a Gaussian process learns most from so few"),
         (None, 10, 201, "sampler tpe: a param is continuous; beyond 200 trials a Gaussian process is too slow"),
-        (900, 201, 201, "sampler tpe: 900 combinations are untried and 201 trials left; beyond 200 trials a Gaussian process is too slow"),
+        (
+            900,
+            201,
+            201,
+            "sampler tpe: 900 combinations are untried and 201 trials left; "
+            "beyond 200 trials a Gaussian process is too slow",
+        ),
         (201, 201, 900, "sampler grid: 201 combinations are untried and 201 trials left, so every one is tried"),
     ],
 )
@@ -28,7 +39,13 @@ def test_auto_says_what_it_takes_and_why(unseen: int | None, left: int, trials: 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("gp", GPSampler), ("tpe", TPESampler), ("nsga2", NSGAIISampler), ("random", RandomSampler), ("grid", RandomSampler)],
+    [
+        ("gp", GPSampler),
+        ("tpe", TPESampler),
+        ("nsga2", NSGAIISampler),
+        ("random", RandomSampler),
+        ("grid", RandomSampler),
+    ],
 )
 def test_each_name_is_an_optuna_sampler(name: str, kind: type) -> None:
     assert type(build_sampler(Choice(name, ""), seed=0, trials=100)) is kind  # type: ignore[arg-type]

@@ -166,7 +166,7 @@ def test_samplers_bear_infinite_values(name: str) -> None:
 
 
 def test_tpe_still_needs_the_translation() -> None:
-    """The bug that the shadow avoids; when this fails, Optuna has mended it and the module's docstring is out of date."""
+    """The bug that the shadow avoids; when this fails, Optuna has mended it and the docstring is out of date."""
     with silent():
         study = optuna.create_study(directions=["maximize", "minimize"], sampler=sampler("tpe"))
         for n in range(12):

@@ -1,4 +1,7 @@
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -46,7 +49,7 @@ def under_a_file(root: Path) -> Path:
     ("make", "message"),
     [
         (a_folder, "storage: {path} is a folder; name a file in it, such as sqlite:///{path}/study.db"),
-        (a_text, "storage: {path} is no SQLite database; choose another file"),
+        (a_text, "storage: {path} is no SQLite database, or a damaged one; choose another file"),
         (under_a_file, "storage: the folder {path.parent} cannot be made (Not a directory); choose another folder"),
     ],
 )
@@ -55,6 +58,24 @@ def test_what_cannot_become_a_database_is_refused(tmp_path: Path, make: Callable
     with pytest.raises(StorageError) as caught:
         check_file(path, create=True)
     assert str(caught.value) == message.format(path=path)
+
+
+def test_a_look_at_the_file_drops_no_lock_of_this_process(tmp_path: Path) -> None:
+    """A process that closes a plain file loses all its locks on it (POSIX): another driver could write at once."""
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("CREATE TABLE t (x)")
+        writer.execute("BEGIN IMMEDIATE")
+        check_file(path, create=True)
+        child = os.fork()
+        if child == 0:
+            with closing(sqlite3.connect(path, timeout=0)) as other:
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                    os._exit(0)
+                except sqlite3.OperationalError:
+                    os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_reading_makes_no_file(tmp_path: Path) -> None:
@@ -83,7 +104,11 @@ def test_only_known_local_file_systems_are_local(path: str, local: bool) -> None
 def test_the_log_comes_and_goes(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     keep_log(path)
-    expected = "wal" if is_local(path, [tuple(line.split()[1:3]) for line in open("/proc/mounts")]) else "delete"
+    expected = (
+        "wal"
+        if is_local(path, [tuple(line.split()[1:3]) for line in Path("/proc/mounts").read_text().splitlines()])
+        else "delete"
+    )
     assert mode_of(path) == expected
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -109,3 +134,15 @@ def test_connections_are_patient_and_quick(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "study.db", **CONNECT_ARGS)) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
         assert connection.execute("PRAGMA busy_timeout").fetchone() == (60_000,)
+
+
+def test_checking_a_file_leaves_the_locks_of_this_process_alone(tmp_path: Path) -> None:
+    """POSIX drops all of a process's locks on a file when any descriptor of it is closed, which corrupts databases."""
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("CREATE TABLE kept (x)")
+        writer.execute("BEGIN IMMEDIATE")
+        check_file(path, create=True)
+        script = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "database is locked" in other.stderr

@@ -32,7 +32,17 @@ def trial(number: int, value: float | None, latency_ms: float = 1.0, step: int =
 
 @pytest.mark.parametrize(
     ("epochs", "expected"),
-    [(1, ()), (2, (1,)), (3, (1,)), (4, (1, 2)), (9, (1, 3)), (10, (1, 2, 4)), (12, (1, 2, 4)), (27, (1, 3, 9)), (100, (1, 2, 4, 12, 34))],
+    [
+        (1, ()),
+        (2, (1,)),
+        (3, (1,)),
+        (4, (1, 2)),
+        (9, (1, 3)),
+        (10, (1, 2, 4)),
+        (12, (1, 2, 4)),
+        (27, (1, 3, 9)),
+        (100, (1, 2, 4, 12, 34)),
+    ],
 )
 def test_rungs_are_thirds_of_thirds_rounded_up_below_the_end(epochs: int, expected: tuple[int, ...]) -> None:
     assert rungs(epochs) == expected

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from headtune.errors import InputError, MissingExtraError, StorageError
+from headtune.search.sqlite import drop_log
 from headtune.search.storage import open_storage, reason
 
 
@@ -21,13 +22,18 @@ def test_a_storage_that_is_made_can_be_opened_again(tmp_path: Path) -> None:
     assert open_storage(url, create=False).get_all_studies() == []
 
 
-FORMS = "write sqlite:///folder/study.db, or the URL of a database that this machine reaches (postgresql://user@host/name)"
+FORMS = (
+    "write sqlite:///folder/study.db, or the URL of a database that this machine reaches (postgresql://user@host/name)"
+)
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("runs/study.db", "storage: 'runs/study.db' is no URL; write sqlite:///runs/study.db, or postgresql://user@host/name"),
+        (
+            "runs/study.db",
+            "storage: 'runs/study.db' is no URL; write sqlite:///runs/study.db, or postgresql://user@host/name",
+        ),
         (
             "mongodb://host/db",
             f"storage: cannot open mongodb://host/db: Can't load plugin: sqlalchemy.dialects:mongodb; {FORMS}",
@@ -58,10 +64,13 @@ def test_a_missing_driver_is_named_with_its_package() -> None:
 
 def test_a_broken_database_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
-    path.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 40)
+    open_storage(f"sqlite:///{path}", create=True).engine.dispose()
+    drop_log(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
     with pytest.raises(InputError) as caught:
         open_storage(f"sqlite:///{path}", create=True)
-    assert str(caught.value).startswith(f"storage: cannot open sqlite:///{path}: ")
+    assert str(caught.value) == f"storage: {path} is no SQLite database; choose another file"
     assert str(caught.value).endswith(FORMS)
 
 

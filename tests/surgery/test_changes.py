@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
@@ -26,7 +27,13 @@ def test_sites_that_stay_have_no_change(zoo: SimpleNamespace) -> None:
 
 def test_a_change_resizes_when_a_width_changes(zoo: SimpleNamespace) -> None:
     original = Original(zoo.build("grouped sdpa", 4, 2, 6), zoo.inputs())
-    for count, resizes in (((8, 4, 3), False), ((2, 1, 12), False), ((4, 1, 6), True), ((2, 2, 12), True), ((2, 1, 6), True)):
+    for count, resizes in (
+        ((8, 4, 3), False),
+        ((2, 1, 12), False),
+        ((4, 1, 6), True),
+        ((2, 2, 12), True),
+        ((2, 1, 6), True),
+    ):
         (change,) = asked(original, count, (4, 2, 6))
         assert change.resizes is resizes, count
         assert (change.projections == Projections()) is not resizes, "projections are looked up where they are needed"
@@ -45,13 +52,15 @@ def test_the_adapter_follows_the_class(zoo: SimpleNamespace) -> None:
 
 
 def test_reasons_name_the_site(zoo: SimpleNamespace) -> None:
-    class Fixed(zoo.LucidAttention):
+    class Fixed(nn.Module):
         def __init__(self) -> None:
-            super().__init__(4, 6)
-            self.count = self.heads
-            del self.heads
+            super().__init__()
+            self.qkv, self.out = nn.Linear(24, 72), nn.Linear(24, 24)
 
-    Fixed.heads = property(lambda self: self.count)
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (t.unflatten(-1, (4, 6)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
     x = zoo.inputs()
     (change,) = asked(Original(Fixed(), x), (2, 2, 12))
     expected = "the model: Fixed has no attribute that holds its 4 heads or their 6 features; store them, as in"

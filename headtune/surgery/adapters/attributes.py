@@ -22,12 +22,15 @@ def held(block: nn.Module, present: HeadCount) -> frozenset[str]:
 
 
 def set_counts(block: nn.Module, present: HeadCount, wanted: HeadCount) -> None:
-    """Set every number that follows from the head counts; a stored scale follows its power of head_dim."""
-    set_values(block, lambda values: _new_values(values, present, wanted))
+    """Set every number that follows from the head counts; a stored scale follows its power of head_dim.
+
+    Scales are looked for in the block, and in submodules without parameters: an adapter or a norm has its own.
+    """
+    set_values(block, lambda values: {name: quantities(wanted)[meaning] for name, meaning in _counts(values, present)})
     for module in written(block):
-        for name, tensor in (*module.named_buffers(recurse=False), *module.named_parameters(recurse=False)):
-            if is_scale(name):
-                setattr(module, name, rescaled_tensor(tensor, present.head_dim, wanted.head_dim))
+        if module is block or next(module.parameters(), None) is None:
+            for name, value in _new_scales(module, present.head_dim, wanted.head_dim).items():
+                setattr(module, name, value)
 
 
 def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[str, object]]) -> None:
@@ -52,15 +55,16 @@ def written(block: nn.Module) -> Iterator[nn.Module]:
     return (module for module in block.modules() if not type(module).__module__.startswith("torch.nn."))
 
 
-def _new_values(values: Mapping[str, object], present: HeadCount, wanted: HeadCount) -> dict[str, object]:
-    """Those of *values* that must change, with their new ones."""
-    new: dict[str, object] = {name: quantities(wanted)[quantity] for name, quantity in _counts(values, present)}
-    for name, value in values.items():
+def _new_scales(module: nn.Module, before: int, after: int) -> dict[str, object]:
+    """The module's own scales for another head_dim: numbers, tensors, buffers, parameters."""
+    tensors = (*module.named_buffers(recurse=False), *module.named_parameters(recurse=False))
+    new: dict[str, object] = {}
+    for name, value in (*vars(module).items(), *tensors):
         if is_scale(name) and isinstance(value, float):
-            new[name] = rescaled(value, present.head_dim, wanted.head_dim)
+            new[name] = rescaled(value, before, after)
         elif is_scale(name) and isinstance(value, Tensor):
-            new[name] = rescaled_tensor(value, present.head_dim, wanted.head_dim)
-    return {name: value for name, value in new.items() if value is not values[name]}
+            new[name] = rescaled_tensor(value, before, after)
+    return new
 
 
 def _counts(values: Mapping[str, object], present: HeadCount) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,9 @@ from headtune.heads.count import HeadCount
 
 _PATTERNS = {
     "heads": r"(n|num|nb|number_of)?_?((q|query|local|attn|attention)_)?heads?(_num|_count)?|n?h|n_h",
-    "kv_heads": r"(n|num|nb)?_?(local_)?(kv|key_value)_?(heads?|h)?|(n|num)?_?heads_kv|h_kv|(n|num)?_?query_groups"
-    r"|((n|num)_)?(kv_)?groups?",
-    "group_size": r"((n|num)_)?rep(eat)?s?|kv_repeats?|num_key_value_groups|((n|num)_)?(q|queries|heads)_per_(kv|group)"
-    r"|group_(size|heads)|((n|num)_)?(kv_)?groups?",
+    "kv_heads": r"(n|num|nb)?_?(local_)?(kv|key_value)_?(heads?|h)?|(n|num)?_?heads_kv|h_kv|(n|num)?_?query_groups",
+    "group_size": r"(n|num)_rep(eat)?s?|kv_rep(eat)?s?|num_key_value_groups|((n|num)_)?(q|queries|heads)_per_(kv|group)"
+    r"|group_(size|heads)",
     "head_dim": r"(attn_|attention_)?head_(dim|size|width|features|channels)|dim_head|(d|dim)_?(head|kv|[qkvh])"
     r"|(qk|k|v|key|value)_dim|(dim|d|size|channels|features)_per_head|hd|hs",
     "width": r"(d|dim)_(inner|attn)|inner|(total|all)_head_(dim|size)"
@@ -17,6 +16,7 @@ _PATTERNS = {
     "kv_width": r"(kv|k|v)_(size|dim|width)|dim_kv|(inner_kv|kv_inner)(_dim)?",
 }
 _QUANTITIES = {quantity: re.compile(pattern) for quantity, pattern in _PATTERNS.items()}
+_GROUPS = re.compile(r"((n|num)_)?(kv_)?groups?")
 _SHORT = frozenset({"h", "nh", "n_h", "head"})
 
 
@@ -34,15 +34,12 @@ def quantities(count: HeadCount) -> dict[str, int]:
 
 def meant(name: str, value: int, count: HeadCount) -> str | None:
     """Which quantity an attribute of that name and value holds in a block with that count; None for none."""
-    plain = _plain(name)
-    return next(
-        (
-            quantity
-            for quantity, pattern in _QUANTITIES.items()
-            if pattern.fullmatch(plain) and quantities(count)[quantity] == value
-        ),
-        None,
-    )
+    plain, numbers = _plain(name), quantities(count)
+    candidates = [quantity for quantity, pattern in _QUANTITIES.items() if pattern.fullmatch(plain)]
+    # Plain groups may also be those of a norm or a convolution: only grouped heads make them ours.
+    if _GROUPS.fullmatch(plain) and count.num_kv_heads < count.num_heads:
+        candidates += ["kv_heads", "group_size"]
+    return next((quantity for quantity in candidates if numbers[quantity] == value), None)
 
 
 def is_short(name: str) -> bool:
