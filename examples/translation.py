@@ -159,7 +159,7 @@ def trimmed(numbers: Tensor) -> Tensor:
 
 def batches(pairs: Pairs) -> list[tuple[Tensor, Tensor]]:
     """Batches of about equally long sentences, in random order."""
-    lengths = (pairs.source != PAD).sum(1) + 2 * torch.rand(len(pairs.source))
+    lengths = (pairs.source != PAD).sum(1) + (pairs.target != PAD).sum(1) + 2 * torch.rand(len(pairs.source))
     groups = lengths.argsort().split(BATCH)
     shuffled = [groups[i] for i in torch.randperm(len(groups))]
     return [(trimmed(pairs.source[rows]), trimmed(pairs.target[rows])) for rows in shuffled]

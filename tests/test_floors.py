@@ -51,8 +51,12 @@ LOOKED_UP = {"transformers", "timm"}
 """Packages whose classes are found in ``sys.modules``, and which nobody imports."""
 
 ROOT_FILES = {"__init__", "__main__"}
-MODULES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0].removesuffix(".py") not in ROOT_FILES)
-NAMES = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+MODULES = sorted(
+    path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0].removesuffix(".py") not in ROOT_FILES
+)
+NAMES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES
+}
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
@@ -102,7 +106,7 @@ def test_imports_point_down(path: Path) -> None:
         if top != "headtune":
             continue
         if not rest:
-            assert mine == "cli" and name is None, f"{module}: import a module, not the root, which imports you"
+            assert (mine, name) == ("cli", None), f"{module}: import a module, not the root, which imports you"
             continue
         theirs = rest[0]
         assert theirs == mine or FLOOR[theirs] < FLOOR[mine], f"{mine} (floor {FLOOR[mine]}) may not import {module}"
@@ -141,7 +145,9 @@ def test_no_module_needs_itself_to_be_imported() -> None:
 
 @pytest.mark.parametrize("init", sorted(ROOT.rglob("__init__.py")), ids=lambda init: str(init.parent.relative_to(ROOT)))
 def test_no_module_hides_a_name_of_its_package(init: Path) -> None:
-    inside = {path.stem for path in init.parent.glob("*.py")} | {path.name for path in init.parent.iterdir() if path.is_dir()}
+    inside = {path.stem for path in init.parent.glob("*.py")} | {
+        path.name for path in init.parent.iterdir() if path.is_dir()
+    }
     assert inside.isdisjoint(public_names(init))
 
 
@@ -152,7 +158,8 @@ def test_no_drawer_for_everything() -> None:
 def test_the_reader_of_imports_sees_every_kind(tmp_path: Path) -> None:
     source = tmp_path / "source.py"
     source.write_text(
-        "import a.b, c\nfrom d import e\nif TYPE_CHECKING:\n    import f\ndef g():\n    import h\nclass I:\n    import j\n"
+        "import a.b, c\nfrom d import e\nif TYPE_CHECKING:\n    import f\n"
+        "def g():\n    import h\nclass I:\n    import j\n"
     )
     assert set(imports(source)) == {("a.b", None), ("c", None), ("d", "e"), ("f", None), ("h", None), ("j", None)}
     assert set(imports(source, running=True)) == {("a.b", None), ("c", None), ("d", "e"), ("j", None)}

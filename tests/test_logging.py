@@ -6,7 +6,9 @@ import pytest
 from headtune._logging import LOG_NAME, logging_to
 
 
-def test_headtune_is_logged_from_info_and_others_from_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_headtune_is_logged_from_info_and_others_from_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with logging_to(tmp_path) as path:
         logging.getLogger("headtune.study").info("a %s", "fact")
         logging.getLogger("headtune.study").debug("a detail")
@@ -39,10 +41,14 @@ def test_loggers_are_as_they_were_afterwards_also_after_an_error(tmp_path: Path)
         loggers = [logging.getLogger(name) for name in names]
         return [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
 
+    def fail() -> None:
+        with logging_to(tmp_path):
+            assert state() != before
+            raise RuntimeError
+
     before = state()
-    with pytest.raises(RuntimeError), logging_to(tmp_path):
-        assert state() != before
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail()
     assert state() == before
 
 

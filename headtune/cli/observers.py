@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from headtune.cli.logged import Logged
 from headtune.cli.progress import Progress
 from headtune.cli.terminal import say, stderr, table
 from headtune.cli.trial_wording import tally, trial_ending, trial_name, trial_state
@@ -24,15 +25,15 @@ _FAILURES = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
 
 @contextmanager
 def watching(objectives: Sequence[Objective] = ()) -> Iterator[Observer]:
-    """An observer that shows progress on stderr; what the person's own code prints goes there too meanwhile."""
+    """An observer that shows progress on stderr and logs it; what the person's code prints goes to stderr meanwhile."""
     console = stderr()
     with redirect_stdout(sys.stderr):
         if not console.is_terminal:
-            yield Lines(objectives, say)
+            yield Logged(Lines(objectives, say), objectives)
             return
         observer = Screen(objectives, console)
         with Live(console=console, transient=True, refresh_per_second=4, get_renderable=observer.view):
-            yield observer
+            yield Logged(observer, objectives)
 
 
 class Lines:

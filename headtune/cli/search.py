@@ -1,8 +1,14 @@
 """``headtune search``."""
 
+from typing import TYPE_CHECKING
+
 from headtune.cli.guard import guard
 from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
 from headtune.cli.terminal import say, show, show_json
+from headtune.errors import Infeasible
+
+if TYPE_CHECKING:
+    from headtune.study import StudyRecord
 
 _INTERRUPTED = "interrupted: the study is intact; run the same command to continue"
 
@@ -36,3 +42,19 @@ def search(study: StudyPath, overrides: Overrides = None, as_json: AsJson = Fals
 
             show(*result_page(record))
         say(f"wrote {len(files)} files into {spec.output}; open {spec.output / 'report.html'}")
+        if record.verdict is not None and record.verdict.recommended is None:
+            raise Infeasible(record.verdict.rule, *_nearest(record))
+
+
+def _nearest(record: "StudyRecord") -> list[str]:
+    """How near the trials came to each limit."""
+    found = {
+        metric: [trial.metrics[metric] for trial in record.trials if metric in trial.metrics]
+        for metric in record.limits
+    }
+    return [
+        f"{record.constraints[metric]}: the limit is {most:.4g}, and the plans that were tried reach {min(values):.4g} "
+        f"to {max(values):.4g}; raise the limit, or make the model smaller in other ways"
+        for metric, most in record.limits.items()
+        if (values := found[metric])
+    ]

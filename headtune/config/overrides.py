@@ -34,7 +34,7 @@ class Override:
         Raises:
             SpecError: it is no ``key=value``, or the value is not YAML.
         """
-        place = f"--set {text}"
+        place = "--set storage=…" if text.startswith("storage=") else f"--set {text}"  # it may hold a password
         match = _SETTING.fullmatch(text)
         if match is None:
             raise SpecError(f"{place}: is no key=value; write it as in --set search.trials=4")

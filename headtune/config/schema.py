@@ -149,7 +149,7 @@ class VerifySection(Section):
     """How finalists are judged."""
 
     top: Count = 5
-    seeds: Count = 3
+    seeds: Annotated[int, Field(ge=0)] = 3
 
 
 class ResourcesSection(Section):

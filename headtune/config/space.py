@@ -101,7 +101,7 @@ class ParamRangeSection(Section):
 
 
 class ParamChoiceSection(Section):
-    """``params: {optimizer: {choices: [adamw, sgd], default: sgd}}``; without a default the list alone says the same."""
+    """``params: {optimizer: {choices: [adamw, sgd], default: sgd}}``; the list alone does without a default."""
 
     choices: list[Scalar]
     """the values to choose from"""

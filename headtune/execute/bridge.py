@@ -1,6 +1,7 @@
 """The broker, seen by Ray Tune: a thin searcher, stopper and callback over one shared bridge."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ray.tune.stopper import Stopper
 
 from headtune.execute.interrupts import Interrupt
 from headtune.execute.trainable import MESSAGE, Report
+from headtune.timing import Lane
 from headtune.trial.contract import Broker, Signal
 from headtune.trial.messages import Measurement, TrialResult
 from headtune.trial.outcome import Outcome
@@ -23,9 +25,11 @@ class Bridge:
     them, so the bridge leaves itself out.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, lane: Lane | None = None) -> None:
+        """Make a bridge; *lane* is held while the broker thinks, since a sampler's work would disturb a measurement."""
         self.broker: Broker = broker
         self.numbers: dict[str, int] = {}
+        self._lane = lane
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -33,7 +37,8 @@ class Bridge:
     def propose(self, trial_id: str) -> dict[str, Any] | str | None:
         """Tune's next config: ``None`` to wait, ``FINISHED`` to end."""
         self.broker.beat()
-        request = self.broker.propose()
+        with nullcontext() if self._lane is None else self._lane.shared():
+            request = self.broker.propose()
         if request is Signal.WAIT:
             return None
         if request is Signal.DONE:

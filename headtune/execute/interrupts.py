@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that the driver grants between two steps."""
+"""Ctrl-C and SIGTERM, as KeyboardInterrupt at a moment when it does no harm."""
 
 import signal
 import threading
@@ -8,21 +8,26 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether the person asked to end; a second request is not patient any more."""
+    """Whether the person asked to end.
+
+    Ctrl-C is granted between two steps; SIGTERM, and a second Ctrl-C, at once: a service manager sends SIGTERM to Ray's
+    processes too, and then there is nothing left to wait for.
+    """
 
     def __init__(self) -> None:
         self.asked = False
 
     def ask(self, signum: int, frame: FrameType | None) -> None:
-        """Remember the request; raise at once at the second."""
-        if self.asked:
-            raise KeyboardInterrupt
+        """Remember the request, or raise at once."""
+        impatient = self.asked or signum == signal.SIGTERM
         self.asked = True
+        if impatient:
+            raise KeyboardInterrupt
 
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Interrupt]:
-    """While inside, SIGINT and SIGTERM set :attr:`Interrupt.asked`; leaving turns the request into KeyboardInterrupt.
+    """While inside, Ctrl-C sets :attr:`Interrupt.asked`; leaving turns the request into KeyboardInterrupt.
 
     Outside the main thread signals cannot be caught, so nothing changes there.
     """

@@ -1,4 +1,4 @@
-"""Ray's own talk, kept out of the person's terminal: what it knows of a lost worker reaches them as the trial's reason."""
+"""Ray's own talk, kept out of the terminal: what it knows of a lost worker reaches a person as the trial's reason."""
 
 import io
 import logging

@@ -21,6 +21,7 @@ from headtune.execute.interrupts import deferred_interrupts, immediate_interrupt
 from headtune.execute.quiet import quiet_ray
 from headtune.execute.trainable import pinned, train
 from headtune.trial.contract import Broker
+from headtune.trial.measuring import lane_of
 from headtune.trial.setup import TrialSetup
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class RayExecutor:
     def run(self, broker: Broker, setup: TrialSetup) -> None:
         """Run trials until the broker has no more."""
         folder = Path(tempfile.mkdtemp(prefix="headtune-tune-"))
-        bridge = Bridge(broker)
+        bridge = Bridge(broker, lane_of(setup) if setup.device == "cpu" else None)
         trainable = tune.with_resources(
             tune.with_parameters(train, setup=setup), {"cpu": self._cpus, "gpu": self._gpus}
         )

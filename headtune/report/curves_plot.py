@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from headtune.report.figure_style import Picture, house_style, mark_of, new_figure
+from headtune.report.figure_style import Picture, house_style, mark_of, new_figure, settle
 from headtune.report.front_points import quality_objective
 from headtune.report.front_rows import FrontRow
 from headtune.report.wording import axis_label, count
@@ -34,6 +34,7 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
     axes.set_ylabel(axis_label(objective))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _draw_legend(figure, trials, list(named.values()))
+    settle(figure)
     return Picture(
         figure=figure,
         name="curves",

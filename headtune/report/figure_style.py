@@ -106,6 +106,12 @@ def new_figure(height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figur
     return figure, list(axes.flat)
 
 
+def settle(figure: Figure) -> None:
+    """Lay the figure out once and for all, so that pixel distances hold and saving it is quick."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """A picture as the page and the folder need it.

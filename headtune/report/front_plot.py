@@ -6,7 +6,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headtune.report.figure_style import Picture, house_style, new_figure
+from headtune.report.figure_style import Picture, house_style, new_figure, settle
 from headtune.report.front_panel import draw_panel, write_letters
 from headtune.report.front_points import Axis, Dot, Standing, dots, picture_axes
 from headtune.report.front_rows import FrontRow
@@ -29,8 +29,7 @@ def front_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
     for axes, pair, panel in zip(panels, pairs, placed, strict=True):
         draw_panel(axes, record, rows, pair, panel)
     _draw_legend(figure, panels)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    settle(figure)
     for axes, pair, panel in zip(panels, pairs, placed, strict=True):
         write_letters(axes, rows, pair, panel)
     caption = [*_caption(record, rows, pairs), *_outside(record, panels, pairs, placed)]
@@ -62,7 +61,8 @@ def _alt(rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]]) -> str:
 def _caption(record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tuple[Axis, Axis]]) -> list[str]:
     said = ["Letters name the plans of the table below."] if rows else []
     if any(row.verified for row in rows):
-        said.append("Filled marks were retrained with new seeds; their bars are one standard deviation over seeds")
+        how = "retrained with new seeds" if record.verify_trials else "timed again"
+        said.append(f"Filled marks were {how}; their bars are one standard deviation over seeds")
         timed = any(axis.metric == "latency_ms" for pair in pairs for axis in pair)
         said[-1] += ", or the 95 % interval of the latency." if timed else "."
     if len(pairs) > 1:

@@ -54,9 +54,11 @@ class FrontRow:
     Attributes:
         letter: what the plan is called in every table and picture.
         labels: baselines that are this plan (``present``, ``rule``, …).
+        baseline: whether it is such a baseline itself, not the same counts with other params.
         trial: number of the search's trial; ``None`` where only the verification trained this plan with these params.
         on_front: whether no other plan on offer is at least as good in every objective and better in one, as searched.
-        verified: whether it was timed again and retrained with seeds that did not choose it.
+        verified: whether it was judged again as a finalist: timed side by side with the others, and retrained with seeds
+            that did not choose it unless the study retrains nothing.
         tied_with_best: whether its quality is not significantly worse than the best's; ``None`` unless verified.
         quality: the task's metrics by name.
         test: the task's test metrics by name; empty unless verified.
@@ -67,6 +69,7 @@ class FrontRow:
     plan: HeadPlan
     params: Mapping[str, ParamValue]
     labels: tuple[str, ...]
+    baseline: bool
     trial: int | None
     recommended: bool
     on_front: bool
@@ -120,8 +123,9 @@ def front_table(record: StudyRecord) -> tuple[FrontRow, ...]:
 
 
 def row_labelled(rows: Iterable[FrontRow], label: str) -> FrontRow | None:
-    """The row of a baseline, verified before searched; ``None`` where it is not shown."""
-    return next((row for row in rows if label in row.labels), None)
+    """The row of a baseline, the baseline itself before its counts with other params; ``None`` where it is not shown."""
+    named = sorted((row for row in rows if label in row.labels), key=lambda row: not row.baseline)
+    return named[0] if named else None
 
 
 def baseline_labels(record: StudyRecord, plan: HeadPlan) -> tuple[str, ...]:
@@ -132,12 +136,14 @@ def baseline_labels(record: StudyRecord, plan: HeadPlan) -> tuple[str, ...]:
 def _finalist_row(record: StudyRecord, index: int, front: Set[int]) -> FrontRow:
     finalist = record.finalists[index]
     same = [trial for trial in record.trials if _identity(trial) == _identity(finalist)]
-    trial = next((trial for trial in same if trial.number in front), same[0] if same else None)
+    best = sorted(same, key=lambda trial: (trial.number not in front, trial.kind != "baseline"))
+    trial = best[0] if best else None
     return FrontRow(
         letter="",
         plan=finalist.plan,
         params=finalist.params,
         labels=finalist.labels,
+        baseline=trial is not None and trial.kind == "baseline",
         trial=None if trial is None else trial.number,
         recommended=record.verdict is not None and record.verdict.recommended == index,
         on_front=trial is not None and trial.number in front,
@@ -159,6 +165,7 @@ def _searched_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Fr
         plan=trial.plan,
         params=trial.params,
         labels=baseline_labels(record, trial.plan) if trial.kind == "baseline" else (),
+        baseline=trial.kind == "baseline",
         trial=trial.number,
         recommended=False,
         on_front=on_front,

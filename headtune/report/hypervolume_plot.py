@@ -2,7 +2,7 @@
 
 from matplotlib.ticker import MaxNLocator
 
-from headtune.report.figure_style import FAINT, PLAN, QUIET, Picture, house_style, new_figure
+from headtune.report.figure_style import FAINT, PLAN, QUIET, Picture, house_style, new_figure, settle
 from headtune.report.search_front import Growth, hypervolume_growth
 from headtune.report.wording import count, metric_title, number
 from headtune.study.record import StudyRecord
@@ -37,6 +37,7 @@ def hypervolume_picture(record: StudyRecord) -> Picture | None:
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, max(1, len(growth)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    settle(figure)
     return Picture(
         figure=figure,
         name="hypervolume",

@@ -1,6 +1,6 @@
 """The picture of the latency range that was found before any training."""
 
-from headtune.report.figure_style import FAINT, INK, PLAN, QUIET, Picture, house_style, new_figure
+from headtune.report.figure_style import FAINT, INK, PLAN, QUIET, Picture, house_style, new_figure, settle
 from headtune.report.wording import baseline_words, metric_title, number, quantity
 from headtune.study.record import StudyRecord
 
@@ -50,6 +50,7 @@ def latency_picture(record: StudyRecord) -> Picture | None:
         f"{baseline_words(name)} {quantity('latency_ms', timed.profiles[name].ratio * timed.reference_ms)}"
         for name in names
     ]
+    settle(figure)
     return Picture(
         figure=figure,
         name="latency",

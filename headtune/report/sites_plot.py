@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
 from headtune.heads.plan import HeadCount
 from headtune.heads.site import AttentionSite
-from headtune.report.figure_style import INK, Picture, house_style, mark_of, new_figure
+from headtune.report.figure_style import INK, Picture, house_style, mark_of, new_figure, settle
 from headtune.report.front_rows import FrontRow
 from headtune.report.wording import count, short_plan
 from headtune.study.record import StudyRecord
@@ -40,6 +40,7 @@ def sites_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | No
         axes.set_xlim(0, max(_FEWEST_COLUMNS // panels, len(plans)))
         axes.set_ylim(height, 0)
     words = [f"{row.letter} has {short_plan(row.plan)}" for row in plans]
+    settle(figure)
     return Picture(
         figure=figure,
         name="sites",

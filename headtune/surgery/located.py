@@ -10,7 +10,7 @@ from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite, Role
 from headtune.surgery.adapters import ADAPTERS, adapter_for
 from headtune.surgery.inputs import Inputs
-from headtune.surgery.probe import AttentionCall, Projections, Watched, watch
+from headtune.surgery.probe import AttentionCall, Projections, watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def survey(model: nn.Module, inputs: Inputs) -> Survey:
     """
     watched = watch(model, inputs)
     if not watched.calls:
-        raise SurgeryError(_nothing_seen(model, watched))
+        raise SurgeryError(_nothing_seen(model, watched.unplaced))
     seen: dict[str, list[AttentionCall]] = {}
     for call in watched.calls:
         seen.setdefault(_block_path(model, call), []).append(call)
@@ -117,10 +117,10 @@ def _features_read(model: nn.Module, call: AttentionCall) -> int | None:
     return module.in_features if isinstance(module, nn.Linear) else None
 
 
-def _nothing_seen(model: nn.Module, watched: Watched) -> str:
+def _nothing_seen(model: nn.Module, unplaced: Sequence[str]) -> str:
     found = f"no attention was seen in the forward pass of {type(model).__name__}"
-    if watched.unplaced:
-        listed = ", ".join(path or "the model" for path in watched.unplaced)
+    if unplaced:
+        listed = ", ".join(path or "the model" for path in unplaced)
         found += f", only softmax-weighted sums of another kind in {listed}"
     return (
         f"{found}; headtune recognises nn.MultiheadAttention, scaled_dot_product_attention and softmax(q·kᵀ)·v, "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 
 from headtune.errors import SurgeryError
@@ -31,7 +32,7 @@ def perform(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
         SurgeryError: it does not compute what the plan says, in whichever way the changes are made.
     """
     snapshot = Snapshot.of(model)
-    first: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     trying: Sequence[Change] | None = made
     while trying is not None:
         try:
@@ -43,13 +44,15 @@ def perform(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
         if not found.problems:
             return edited
         snapshot.restore()
-        first = first or found.problems
+        if found.blamed or not problems:  # a later way that gets to a block's own trouble tells more
+            problems = found.problems
         trying = second_try(model, trying, found.blamed)
-    raise SurgeryError(*first)
+    raise SurgeryError(*problems)
 
 
 def _edited(model: nn.Module, made: Sequence[Change], seed: int) -> nn.Module:
-    with isolated(model) as seed_all:
+    # Parameters made in inference mode could never be trained.
+    with torch.inference_mode(False), isolated(model) as seed_all:
         for change in made:
             seed_all(seed_for(change.site.path, seed))
             model = change.make(model)

@@ -3,6 +3,7 @@
 import copy as copying
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 
 from headtune.errors import SurgeryError
@@ -77,7 +78,8 @@ def copied(model: nn.Module) -> nn.Module:
         SurgeryError: it cannot be copied.
     """
     try:
-        return copying.deepcopy(model)
+        with torch.inference_mode(False):  # a copy made in inference mode could never be trained
+            return copying.deepcopy(model)
     except Exception as error:
         raise SurgeryError(
             f"{type(model).__name__} cannot be copied ({described(error)}); use copy=False to change it in place"

@@ -3,8 +3,8 @@
     python studies/benchmarks/overhead.py [TRIALS]
 
 The task trains nothing: it builds a small Transformer, reports three times and returns, so that what is left is the
-engine. Objectives are accuracy and parameters, so nothing is timed. Both sides run one trial at a time on warm workers of
-one Ray session. Seconds per trial are of the steady state: from the start of the fourth trial to the end of the last.
+engine. Objectives are accuracy and parameters, so nothing is timed. Both sides run one trial at a time on warm workers
+of one Ray session. Seconds per trial are of the steady state: from the start of the fourth trial to the end of the last.
 """
 
 import os
@@ -112,7 +112,7 @@ def plain_seconds(trials: int) -> float:
             tune_config=tune.TuneConfig(num_samples=trials, max_concurrent_trials=1, reuse_actors=True),
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         ).fit()
-    began: list[float] = sorted(results[index].metrics["began"] for index in range(len(results)))
+    began: list[float] = sorted((results[index].metrics or {})["began"] for index in range(len(results)))
     steady = began[WARM:]
     return (steady[-1] - steady[0]) / (len(steady) - 1)
 

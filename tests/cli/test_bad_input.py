@@ -10,6 +10,37 @@ from hypothesis import strategies as st
 
 Run = Callable[..., tuple[int, str, str]]
 
+VALUES = (
+    *(
+        "",
+        "0",
+        "-1",
+        "3",
+        "12",
+        "1e1",
+        "x",
+        "true",
+        "[]",
+        "[0]",
+        "[2, x]",
+        "[3]",
+        "{}",
+        "{a: 1}",
+        "{min: 3}",
+        "{stages: 9}",
+    ),
+    *(
+        "{heads: [3]}",
+        "{min: 5, max: 2}",
+        "cuda:7",
+        "sqlite:///x.db",
+        "../nowhere.py:task",
+        "os:path",
+        "a.b.c:d",
+        "ramp",
+    ),
+)
+
 RELAXED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
@@ -22,7 +53,8 @@ def ends_well(run: Run, path: Path, *arguments: str) -> None:
     assert code in (0, 2), (code, err)
     if code == 2:
         errors = [line for line in err.splitlines() if line.startswith("error: ")]
-        assert errors and out == ""
+        assert errors
+        assert out == ""
         assert seconds < 5 or "check: " in err, "no model was built, and yet it took long"
 
 
@@ -33,7 +65,9 @@ def test_any_damage_to_a_study_that_runs(run: Run, study: Path, data: st.DataObj
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(text)))
         cut = data.draw(st.integers(0, 10))
-        new = data.draw(st.sampled_from(["", " ", "\t", "\n", ":", "- ", "[", "}", "'", "#", "&a ", "*a", "0", "-1", "null"]))
+        new = data.draw(
+            st.sampled_from(["", " ", "\t", "\n", ":", "- ", "[", "}", "'", "#", "&a ", "*a", "0", "-1", "null"])
+        )
         text = text[:start] + new + text[start + cut :]
     damaged = study.with_name("damaged.yaml")
     damaged.write_text(text)
@@ -66,10 +100,7 @@ def test_any_damage_to_a_study_that_runs(run: Run, study: Path, data: st.DataObj
             "storage",
         ]
     ),
-    value=st.sampled_from(
-        ["", "0", "-1", "3", "12", "1e1", "x", "[]", "[0]", "[2, x]", "[3]", "{}", "{a: 1}", "{min: 3}", "{stages: 9}"]
-        + ["{heads: [3]}", "cuda:7", "sqlite:///x.db", "../nowhere.py:task", "os:path", "a.b.c:d", "ramp", "true", "{min: 5, max: 2}"]
-    ),
+    value=st.sampled_from(VALUES),
 )
 def test_any_setting_of_a_study_that_runs(run: Run, study: Path, key: str, value: str) -> None:
     ends_well(run, study, "--set", f"{key}={value}")

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headtune.config import load_study
+from headtune.study import search
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -19,9 +22,9 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-def test_it_serves_the_study_until_ctrl_c(run: Run, study: Path) -> None:
+def test_it_serves_the_study_until_ctrl_c(study: Path) -> None:
     pytest.importorskip("optuna_dashboard")
-    assert run("search", study)[0] == 0
+    search(load_study(study))
     port = free_port()
     command = [sys.executable, "-m", "headtune", "dashboard", str(study), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -44,13 +47,14 @@ def _fetch(url: str, process: "subprocess.Popen[str]") -> str:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return str(answer.read().decode())
         except OSError:
-            assert process.poll() is None and time.monotonic() < deadline
+            assert process.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.2)
 
 
 def test_a_port_that_is_taken(run: Run, study: Path) -> None:
     pytest.importorskip("optuna_dashboard")
-    assert run("search", study)[0] == 0
+    search(load_study(study))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

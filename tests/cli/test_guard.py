@@ -9,14 +9,22 @@ import pytest
 import typer
 
 from headtune.cli.guard import guard
-from headtune.errors import FailedError, HeadtuneError, Infeasible, InputError, SpecError, StorageError, StudyBusyError
+from headtune.errors import FailedError, HeadtuneError, Infeasible, InputError, SpecError, StudyBusyError
 
 Capture = pytest.CaptureFixture[str]
 
 
-def end(error: BaseException, verbose: bool = False) -> int:
-    with pytest.raises(typer.Exit) as caught, guard(verbose, "stopped; run again"):
-        raise error
+def end(error: BaseException, verbose: bool = False, output: Path | None = None) -> int:
+    """The exit code of a verb that ends with *error*, after it has begun a log in *output*."""
+
+    def verb() -> None:
+        with guard(verbose, "stopped; run again") as session:
+            if output is not None:
+                session.log_to(output)
+            raise error
+
+    with pytest.raises(typer.Exit) as caught:
+        verb()
     return caught.value.exit_code
 
 
@@ -61,18 +69,14 @@ def test_verbose_shows_the_traceback(capsys: Capture) -> None:
     end(SpecError("a problem"), verbose=True)
     err = capsys.readouterr().err
     assert err.startswith("error: a problem\nTraceback (most recent call last)")
-    assert 'raise error' in err
+    assert "raise error" in err
 
 
 def test_the_unexpected_is_one_sentence_and_its_traceback_is_in_the_studys_log(tmp_path: Path, capsys: Capture) -> None:
-    with pytest.raises(typer.Exit) as caught, guard(verbose=False) as session:
-        session.log_to(tmp_path / "made")
-        raise ZeroDivisionError("no such thing")
+    assert end(ZeroDivisionError("no such thing"), output=tmp_path / "made") == 1
     log = tmp_path / "made" / "headtune.log"
-    assert caught.value.exit_code == 1
     assert capsys.readouterr().err == (
-        "error: headtune failed in a way it should not: ZeroDivisionError: no such thing; "
-        f"the traceback is in {log}\n"
+        f"error: headtune failed in a way it should not: ZeroDivisionError: no such thing; the traceback is in {log}\n"
     )
     assert "ZeroDivisionError: no such thing" in log.read_text()
     assert "Traceback" in log.read_text()
@@ -102,21 +106,16 @@ def test_the_unexpected_where_nothing_can_be_logged(
 
 
 def test_known_errors_are_kept_in_the_log_with_their_tracebacks(tmp_path: Path) -> None:
-    with pytest.raises(typer.Exit), guard(verbose=False) as session:
-        session.log_to(tmp_path)
-        raise Infeasible("nothing fits")
+    assert end(Infeasible("nothing fits"), output=tmp_path) == 3
     assert "Traceback" in (tmp_path / "headtune.log").read_text()
 
 
-def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(typer.Exit) as caught, guard(verbose=False) as session:
-        with pytest.raises(StorageError) as refused:
-            session.log_to(tmp_path / "file" / "out")
-        raise refused.value
-    assert caught.value.exit_code == 2
-    assert str(refused.value) == (
-        f"{tmp_path / 'file' / 'out'}: cannot be written (Not a directory); name another folder with `output`"
+    folder = tmp_path / "file" / "out"
+    assert end(AssertionError("never reached"), output=folder) == 2
+    assert capsys.readouterr().err == (
+        f"error: {folder}: cannot be written (Not a directory); name another folder with `output`\n"
     )
 
 
@@ -149,7 +148,8 @@ def test_a_reader_that_leaves_ends_the_verb_in_silence() -> None:
         "except typer.Exit as end:\n    sys.exit(end.exit_code)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     assert process.stdout.readline() == "a line that nobody reads\n"
     process.stdout.close()
     err = process.stderr.read()

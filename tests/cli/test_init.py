@@ -24,7 +24,9 @@ def test_it_writes_a_study_and_says_what_to_do_next(run: Run, tmp_path: Path) ->
     assert sorted(path.name for path in folder.iterdir()) == sorted(STARTER)
 
 
-def test_it_writes_into_the_current_folder_by_default(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_into_the_current_folder_by_default(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = run("init")
     assert (code, out) == (0, "wrote study.yaml\nwrote train.py\n")
@@ -63,7 +65,7 @@ def test_what_it_writes_is_a_study_of_a_task(tmp_path: Path) -> None:
     spec = load_study(tmp_path / "study.yaml")
     task = spec.task.load()
     assert isinstance(task, Task)
-    assert task.train is not None and task.evaluate is not None and task.test is not None
+    assert None not in (task.train, task.evaluate, task.test)
     assert spec.output == tmp_path / "runs" / "my-study"
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headtune.cli.logged import Logged
 from headtune.cli.observers import Lines, Screen, watching
 from headtune.heads import HeadCount, HeadPlan
 from headtune.pareto import Objective
@@ -39,7 +40,9 @@ def running(number: int, label: str = "", heads: int = 2) -> TrialRecord:
 def end(observer: Observer, number: int, acc: float, latency_ms: float, outcome: Outcome = Outcome.OK) -> None:
     observer.trial(running(number))
     metrics = {"acc": acc, "latency_ms": latency_ms}
-    observer.trial(replace(running(number), outcome=outcome, metrics=metrics, message="" if outcome is Outcome.OK else "broken"))
+    observer.trial(
+        replace(running(number), outcome=outcome, metrics=metrics, message="" if outcome is Outcome.OK else "broken")
+    )
 
 
 def a_whole_study(observer: Observer, clock: Clock) -> None:
@@ -169,7 +172,8 @@ def test_a_terminal_gets_the_live_view(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with watching(GOALS) as observer:
-        assert isinstance(observer, Screen)
+        assert isinstance(observer, Logged)
+        assert isinstance(observer.shown, Screen)
         observer.phase("search", "10 trials")
         observer.note("a note")
         print("the person's own line")

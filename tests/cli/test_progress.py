@@ -5,7 +5,7 @@ import pytest
 from headtune.cli.progress import Progress
 from headtune.heads import HeadCount, HeadPlan
 from headtune.pareto import Objective
-from headtune.trial import Observer, Outcome, TrialRecord
+from headtune.trial import Outcome, TrialRecord
 
 GOALS = (Objective(metric="acc", direction="maximize"), Objective(metric="latency_ms", direction="minimize"))
 
@@ -47,15 +47,6 @@ def progress(clock: Clock) -> Progress:
     made.phase("search", "10 trials")
     made.plan(10, 0)
     return made
-
-
-def test_it_is_an_observer(progress: Progress) -> None:
-    class Noted(Progress):
-        def note(self, message: str) -> None:
-            """Nothing."""
-
-    observer: Observer = Noted(GOALS)
-    observer.phase("check")
 
 
 def test_trials_are_in_flight_until_they_end(progress: Progress) -> None:

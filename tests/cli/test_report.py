@@ -37,7 +37,7 @@ def test_the_report_of_a_study_that_was_interrupted(run: Run, study: Path) -> No
 
 
 def test_a_report_can_be_written_elsewhere(run: Run, study: Path, tmp_path: Path) -> None:
-    assert run("search", study)[0] == 0
+    search(load_study(study))
     storage = f"sqlite:///{study.parent / 'out' / 'study.db'}"
     code, out, err = run("report", study, "--set", "output=other", "--set", f"storage={storage}")
     assert code == 0, err

@@ -113,7 +113,9 @@ def test_the_page_says_which_plan_and_why_and_what_to_know(verified: StudyRecord
     assert lines[-1] == "4 and 8 heads tie"
 
 
-def test_a_study_that_was_not_verified_shows_its_front_and_that_nothing_is_recommended_yet(searched: StudyRecord) -> None:
+def test_a_study_that_was_not_verified_shows_its_front_and_that_nothing_is_recommended_yet(
+    searched: StudyRecord,
+) -> None:
     lines = text(*result_page(searched))
     assert lines[2:5] == ["A 1 0.001 0.8000 100 1", "B 4 0.004 0.9000 200 1", "C 8 0.008 0.9500 300 1"]
     assert "Nothing is recommended yet." in lines

@@ -46,18 +46,23 @@ def test_numbers_below_1_are_all_refused(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", [["suggest"], ["suggest", "--d-model", "wide"], ["suggest", "--d-model", "8", "9"]])
+@pytest.mark.parametrize(
+    "arguments", [["suggest"], ["suggest", "--d-model", "wide"], ["suggest", "--d-model", "8", "9"]]
+)
 def test_wrong_usage_exits_2(run: Run, arguments: list[str]) -> None:
     code, out, err = run(*arguments)
     assert (code, out, "Traceback" in err) == (2, "", False)
     assert "--d-model" in err or "argument" in err
 
 
-@pytest.mark.parametrize("arguments", [["suggest", "--d-model", "384"], ["--help"], ["search", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["suggest", "--d-model", "384"], ["--help"], ["search", "--help"], ["--version"]]
+)
 def test_it_loads_no_torch_ray_or_optuna(arguments: list[str]) -> None:
     code = (
         "import sys\nfrom headtune.cli.app import main\ncode = main(sys.argv[1:])\n"
-        "print(sorted({'torch', 'ray', 'optuna', 'pandas', 'matplotlib'} & sys.modules.keys()), file=sys.stderr)\nsys.exit(code)"
+        "print(sorted({'torch', 'ray', 'optuna', 'pandas', 'matplotlib'} & sys.modules.keys()), file=sys.stderr)\n"
+        "sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"

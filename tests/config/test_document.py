@@ -97,7 +97,10 @@ def test_merge_keys_work_and_may_be_overridden() -> None:
             "- 1\nb: 2",
             "s.yaml:2: not valid YAML: expected <block end>, but found '?'; check the indentation of this line",
         ),
-        ("a: 1\n---\nb: 2", "s.yaml:2: not valid YAML: found another document; keep one document: remove the line `---`"),
+        (
+            "a: 1\n---\nb: 2",
+            "s.yaml:2: not valid YAML: found another document; keep one document: remove the line `---`",
+        ),
         ("? [a]\n: 2", "s.yaml:1: not valid YAML: found unhashable key; a key is a plain text"),
         ("a: 1\nb: \x07", "s.yaml:2: holds the character U+0007, which YAML does not allow; remove it"),
         ("a: 1\nb: !!str 2", "s.yaml:2: a tag such as !!str; write the plain value"),

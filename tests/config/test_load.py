@@ -16,6 +16,7 @@ from headtune.errors import SpecError
 
 Write = Callable[[str], Path]
 Path_ = tuple[str | int, ...]
+Nested = dict[Any, Any]
 
 REQUIRED: list[Path_] = [
     ("version",),
@@ -75,7 +76,8 @@ def test_problems_come_with_their_lines_in_order_and_overrides_last(write: Write
         f"{path}:6: space.heads.1: must be a whole number (got 'x')",
         f"{path}:8: objectives.0.direction: must be maximize or minimize (got 'up')",
         f"{path}:9: serach: is not a known key; did you mean search?",
-        "--set latency.mode=decode: latency.mode: decode is not available yet: only forward is timed so far; write forward",
+        "--set latency.mode=decode: latency.mode: decode is not available yet: only forward is timed so far; "
+        "write forward",
         "--set search.trials=many: search.trials: must be a whole number (got 'many')",
     )
 
@@ -92,6 +94,14 @@ def test_an_override_with_a_wrong_key_is_named_as_it_was_typed(write: Write, sma
     )
 
 
+def test_a_storage_is_never_repeated_since_it_may_hold_a_password(write: Write, small: str) -> None:
+    message = "storage: must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name"
+    path = write(f"{small}storage: user:hunter2@host\n")
+    assert refusal(path) == (f"{path}:9: {message}",)
+    assert refusal(write(small), "storage=user:hunter2@host") == (f"--set storage=…: {message}",)
+    assert "hunter2" not in "".join(refusal(path, "storage=[hunter2"))
+
+
 def test_overrides_that_cannot_be_used_are_all_named_beside_the_problems_of_the_file(write: Write, small: str) -> None:
     path = write(small.replace("version: 1", "version: 3"))
     assert refusal(path, "trials", "search.trials=4", "=3", "name.first=x") == (
@@ -105,13 +115,17 @@ def test_overrides_that_cannot_be_used_are_all_named_beside_the_problems_of_the_
 @pytest.mark.parametrize("text", ["- 1\n", "just text\n", "3\n"])
 def test_a_file_without_keys(write: Write, text: str) -> None:
     path = write(text)
-    assert refusal(path) == (f"{path}:1: must hold keys such as `version: 1`; `headtune init` writes a study to start from",)
+    assert refusal(path) == (
+        f"{path}:1: must hold keys such as `version: 1`; `headtune init` writes a study to start from",
+    )
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     missing = tmp_path / "no.yaml"
     assert refusal(missing) == (f"{missing}: there is no such file; `headtune init` writes a study to start from",)
-    assert refusal(tmp_path) == (f"{tmp_path}: is a folder; name the study file in it, such as {tmp_path / 'study.yaml'}",)
+    assert refusal(tmp_path) == (
+        f"{tmp_path}: is a folder; name the study file in it, such as {tmp_path / 'study.yaml'}",
+    )
     under_a_file = tmp_path / "file"
     under_a_file.write_text("x")
     assert refusal(under_a_file / "study.yaml")[0].startswith(f"{under_a_file / 'study.yaml'}: cannot be read: ")
@@ -162,7 +176,7 @@ def test_a_wrong_file_is_refused_without_loading_torch(write: Write) -> None:
 # ---- a generated battery: whatever is broken, the answer is a SpecError that names the place
 
 
-def leaves(value: Any, keys: Path_ = ()) -> Iterator[Path_]:
+def leaves(value: object, keys: Path_ = ()) -> Iterator[Path_]:
     """Paths of every key and item of nested plain values."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in pairs:
@@ -170,18 +184,18 @@ def leaves(value: Any, keys: Path_ = ()) -> Iterator[Path_]:
         yield from leaves(child, (*keys, key))
 
 
-def put(value: Any, keys: Path_, new: object) -> Any:
+def put(value: Nested, keys: Path_, new: object) -> Nested:
     value = copy.deepcopy(value)
-    parent = value
+    parent: Any = value
     for key in keys[:-1]:
         parent = parent[key]
     parent[keys[-1]] = new
     return value
 
 
-def without(value: Any, keys: Path_) -> Any:
+def without(value: Nested, keys: Path_) -> Nested:
     value = copy.deepcopy(value)
-    parent = value
+    parent: Any = value
     for key in keys[:-1]:
         parent = parent[key]
     del parent[keys[-1]]
@@ -194,11 +208,11 @@ def line_of(marker: str, text: str) -> int:
 
 
 @pytest.fixture
-def valid(full: str) -> Any:
+def valid(full: str) -> Nested:
     return yaml.safe_load(full.replace("1e-4", "1.0e-4").replace("1e-2", "1.0e-2").replace("2e6", "2.0e+6"))
 
 
-def test_a_mapping_in_place_of_any_key_that_is_not_free_is_refused_at_its_line(write: Write, valid: Any) -> None:
+def test_a_mapping_in_place_of_any_key_that_is_not_free_is_refused_at_its_line(write: Write, valid: Nested) -> None:
     checked = 0
     for keys in leaves(valid):
         if keys[0] == "task_args":
@@ -213,10 +227,10 @@ def test_a_mapping_in_place_of_any_key_that_is_not_free_is_refused_at_its_line(w
     assert checked > 60
 
 
-def test_every_unknown_key_is_refused_at_its_line(write: Write, valid: Any) -> None:
+def test_every_unknown_key_is_refused_at_its_line(write: Write, valid: Nested) -> None:
     sections = [keys for keys in [(), *leaves(valid)] if keys[:1] != ("task_args",)]
     for keys in sections:
-        section = valid
+        section: Any = valid
         for key in keys:
             section = section[key]
         if not isinstance(section, dict) or keys in [("space", "sites"), ("space", "params")]:
@@ -229,7 +243,7 @@ def test_every_unknown_key_is_refused_at_its_line(write: Write, valid: Any) -> N
 
 
 @pytest.mark.parametrize("keys", REQUIRED, ids=lambda keys: ".".join(map(str, keys)))
-def test_every_required_key_that_is_missing_is_named(write: Write, valid: Any, keys: Path_) -> None:
+def test_every_required_key_that_is_missing_is_named(write: Write, valid: Nested, keys: Path_) -> None:
     path = write(yaml.safe_dump(without(valid, keys), sort_keys=False))
     where = ".".join(map(str, keys))
     assert [problem for problem in refusal(path) if f": {where}: is missing; write " in problem]
@@ -249,19 +263,21 @@ nonsense = st.recursive(
 
 def ends_well(path: Path, *overrides: str) -> None:
     """Either a study, or a SpecError whose problems all name the file with a line, or the override."""
+    problems: tuple[str, ...] | None = None
     try:
         load_file(path, overrides)
     except SpecError as error:
-        assert error.problems
-        for problem in error.problems:
-            assert re.match(rf"({re.escape(str(path))}:(\d+:)? |--set )", problem), problem
-            assert "Traceback" not in problem
-            assert "Input should" not in problem, f"an untranslated message: {problem}"
+        problems = error.problems
+    assert problems != ()
+    for problem in problems or ():
+        assert re.match(rf"({re.escape(str(path))}:(\d+:)? |--set )", problem), problem
+        assert "Traceback" not in problem
+        assert "Input should" not in problem, f"an untranslated message: {problem}"
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_value_anywhere(write: Write, valid: Any, data: st.DataObject) -> None:
+def test_any_value_anywhere(write: Write, valid: Nested, data: st.DataObject) -> None:
     broken = valid
     for _ in range(data.draw(st.integers(1, 4))):
         paths = list(leaves(broken))
@@ -277,7 +293,12 @@ def test_any_damage_to_the_text(write: Write, full: str, data: st.DataObject) ->
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))
         cut = data.draw(st.integers(0, 12))
-        new = data.draw(st.sampled_from(["", " ", "\t", "\n", ":", "- ", "[", "}", "'", '"', "#", "&a ", "*a", "!!int ", "? ", "---\n"]) | st.text(max_size=4))
+        new = data.draw(
+            st.sampled_from(
+                ["", " ", "\t", "\n", ":", "- ", "[", "}", "'", '"', "#", "&a ", "*a", "!!int ", "? ", "---\n"]
+            )
+            | st.text(max_size=4)
+        )
         text = text[:start] + new.encode("utf-8", "ignore").decode() + text[start + cut :]
     ends_well(write(text))
 
@@ -294,6 +315,9 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(key=st.sampled_from(["search.trials", "space.heads", "objectives.0", "name", "x"]) | st.text(max_size=12), value=st.text(max_size=12))
+@given(
+    key=st.sampled_from(["search.trials", "space.heads", "objectives.0", "name", "x"]) | st.text(max_size=12),
+    value=st.text(max_size=12),
+)
 def test_any_override(write: Write, full: str, key: str, value: str) -> None:
     ends_well(write(full), f"{key}={value}")

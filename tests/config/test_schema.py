@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from headtune.config.problems import explain
 from headtune.config.schema import LatencySection, ResourcesSection, SearchSection, StudyFile, VerifySection
+from headtune.config.section import Section
 from headtune.config.space import SpaceSection
 from headtune.heads import HeadDimConstraint, Limit
 from headtune.pareto import Objective
@@ -22,11 +23,11 @@ NEEDED: dict[str, Any] = {
 }
 
 
-def parse(**keys: Any) -> StudyFile:
+def parse(**keys: object) -> StudyFile:
     return StudyFile.model_validate({**NEEDED, **keys}, context=Path("/nowhere"))
 
 
-def problems(**keys: Any) -> dict[str, str]:
+def problems(**keys: object) -> dict[str, str]:
     with pytest.raises(ValidationError) as caught:
         parse(**keys)
     found = [problem for error in caught.value.errors() for problem in explain(error, StudyFile)]
@@ -42,8 +43,8 @@ def test_every_required_key_is_asked_for_with_what_to_write() -> None:
         (("name",), "is missing; write what the study and its folder are called, such as digits-vit"),
         (
             ("task",),
-            "is missing; write train.py:task or package.module:task, where `task` is a headtune.Task or a function that "
-            "returns one",
+            "is missing; write train.py:task or package.module:task, where `task` is a headtune.Task or a function "
+            "that returns one",
         ),
         (("space",), "is missing; write what is searched; begin with `hold` and `weights`"),
         (
@@ -120,8 +121,16 @@ def test_sections_may_be_left_out_or_empty() -> None:
             "constraints.parameters",
             "max_ratio needs what it is a ratio of; add of: present or of: rule",
         ),
-        ({"constraints": {"latency": {"max": 3}}}, "constraints.latency", "is not a known key; did you mean latency_ms?"),
-        ({"constraints": {"head_dim": {}}}, "constraints.head_dim", "nothing is constrained; give min, max or multiple_of"),
+        (
+            {"constraints": {"latency": {"max": 3}}},
+            "constraints.latency",
+            "is not a known key; did you mean latency_ms?",
+        ),
+        (
+            {"constraints": {"head_dim": {}}},
+            "constraints.head_dim",
+            "nothing is constrained; give min, max or multiple_of",
+        ),
         (
             {"constraints": {"head_dim": {"min": 8, "max": 4}}},
             "constraints.head_dim",
@@ -153,7 +162,8 @@ def test_sections_may_be_left_out_or_empty() -> None:
             "must be auto, tpe, gp, nsga2, random or grid (got 'grdi'); did you mean grid?",
         ),
         ({"search": {"stop_early": "yes"}}, "search.stop_early", "must be true or false (got 'yes')"),
-        ({"verify": {"seeds": 0}}, "verify.seeds", "must be at least 1 (got 0)"),
+        ({"verify": {"seeds": -1}}, "verify.seeds", "must be at least 0 (got -1)"),
+        ({"verify": {"top": 0}}, "verify.top", "must be at least 1 (got 0)"),
         (
             {"resources": {"gpus": 1.5}},
             "resources.gpus",
@@ -183,7 +193,11 @@ def test_sections_may_be_left_out_or_empty() -> None:
             "grid cannot list the real numbers of lr; give choices",
         ),
         ({"output": ""}, "output", "must not be empty (got '')"),
-        ({"storage": "study.db"}, "storage", "must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name"),
+        (
+            {"storage": "study.db"},
+            "storage",
+            "must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name",
+        ),
         ({"storage": "sqlite:///:memory:"}, "storage", "must keep what it is given: write sqlite:///study.db"),
         ({"serach": {}}, "serach", "is not a known key; did you mean search?"),
     ],
@@ -246,7 +260,7 @@ def test_objectives_and_limits_as_values() -> None:
 
 
 def test_the_words_of_the_file_are_those_of_the_study() -> None:
-    def words(section: Any, key: str) -> tuple[str, ...]:
+    def words(section: type[Section], key: str) -> tuple[str, ...]:
         return get_args(section.model_fields[key].annotation)
 
     assert words(SearchSection, "sampler") == get_args(SamplerName)
@@ -267,7 +281,11 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
     assert (latency.threads, resources.concurrent) == ("auto", "auto")
     assert LatencyProtocol() == LatencyProtocol(
-        device=latency.device, dtype=latency.dtype, batch_size=latency.batch_size, seq_len=latency.seq_len, mode=latency.mode
+        device=latency.device,
+        dtype=latency.dtype,
+        batch_size=latency.batch_size,
+        seq_len=latency.seq_len,
+        mode=latency.mode,
     )
     assert Resources() == Resources(cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster)
 

@@ -10,11 +10,11 @@ from headtune.heads import HeadDimConstraint, HeadRange, SiteOptions, SpaceOptio
 NEEDED = {"hold": "head_dim", "weights": "fresh"}
 
 
-def build(**keys: Any) -> SpaceOptions:
+def build(**keys: object) -> SpaceOptions:
     return SpaceSection.model_validate({**NEEDED, **keys}).build()
 
 
-def problems(**keys: Any) -> dict[str, str]:
+def problems(**keys: object) -> dict[str, str]:
     with pytest.raises(ValidationError) as caught:
         SpaceSection.model_validate({**NEEDED, **keys})
     found = [problem for error in caught.value.errors() for problem in explain(error, SpaceSection)]
@@ -30,7 +30,10 @@ def test_every_key_reaches_the_space() -> None:
         hold="head_dim",
         heads={"min": 2, "max": 8, "divisible_by": 2},
         tie={"stages": 3},
-        sites={"role=cross": {"heads": [1, 2]}, "encoder.*": {"heads": {"max": 4}, "kv_heads": "auto", "head_dims": [8]}},
+        sites={
+            "role=cross": {"heads": [1, 2]},
+            "encoder.*": {"heads": {"max": 4}, "kv_heads": "auto", "head_dims": [8]},
+        },
         kv_heads=[1, 2],
         head_dims=[16, 32],
     ) == SpaceOptions(
@@ -75,7 +78,11 @@ def test_hold_and_weights_have_no_default() -> None:
     ("keys", "where", "sentence"),
     [
         ({"hold": "widht"}, "hold", "must be width or head_dim (got 'widht'); did you mean width?"),
-        ({"weights": "keep"}, "weights", "keep is not available yet: trained heads cannot be pruned so far; write fresh"),
+        (
+            {"weights": "keep"},
+            "weights",
+            "keep is not available yet: trained heads cannot be pruned so far; write fresh",
+        ),
         ({"weights": "frozen"}, "weights", "must be fresh (got 'frozen')"),
         (
             {"heads": "atuo"},
@@ -96,7 +103,11 @@ def test_hold_and_weights_have_no_default() -> None:
         ({"tie": {}}, "tie.stages", "is missing; write the number of groups that each stack of layers is cut into"),
         ({"sites": {"a": {"head": [1]}}}, "sites.a.head", "is not a known key; did you mean heads?"),
         ({"sites": ["a"]}, "sites", "must be a mapping of `key: value` (got a list)"),
-        ({"params": {"b-d": [1]}}, "params.b-d", "must be a name as in Python code: letters, digits and '_' (got 'b-d')"),
+        (
+            {"params": {"b-d": [1]}},
+            "params.b-d",
+            "must be a name as in Python code: letters, digits and '_' (got 'b-d')",
+        ),
         (
             {"params": {"lr": 0.1}},
             "params.lr",
@@ -129,12 +140,20 @@ def test_hold_and_weights_have_no_default() -> None:
             "params.p.high",
             "must be a whole number under `type: int` (got 1.5)",
         ),
-        ({"params": {"p": {"low": 0.0, "high": 1.0, "Log": 1}}}, "params.p.Log", "is not a known key; did you mean log?"),
+        (
+            {"params": {"p": {"low": 0.0, "high": 1.0, "Log": 1}}},
+            "params.p.Log",
+            "is not a known key; did you mean log?",
+        ),
         ({"params": {"p": []}}, "params.p", "must name at least one value"),
         ({"params": {"p": ["a", "b", "a"]}}, "params.p.2", "is there twice: 'a'; keep one"),
         ({"params": {"p": [["a"]]}}, "params.p.0", "must be text, a number, true or false (got a list)"),
         ({"params": {"p": {"choices": ["a", "a"]}}}, "params.p.choices.1", "is there twice: 'a'; keep one"),
-        ({"params": {"p": {"choices": ["a"], "default": "b"}}}, "params.p.default", "must be one of the choices (got 'b')"),
+        (
+            {"params": {"p": {"choices": ["a"], "default": "b"}}},
+            "params.p.default",
+            "must be one of the choices (got 'b')",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_key_and_the_way_out(keys: dict[str, Any], where: str, sentence: str) -> None:

@@ -1,4 +1,4 @@
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Tag, TypeAdapter, ValidationError
@@ -22,11 +22,11 @@ from headtune.config.values import (
 )
 
 
-def parse(kind: Any, value: object) -> Any:
+def parse(kind: object, value: object) -> object:
     return TypeAdapter(kind).validate_python(value, strict=True)
 
 
-def refusal(kind: Any, value: object) -> str:
+def refusal(kind: object, value: object) -> str:
     with pytest.raises(ValidationError) as caught:
         parse(kind, value)
     return str(caught.value.errors()[0]["msg"])
@@ -40,7 +40,9 @@ def test_times_in_seconds(text: str, seconds: float) -> None:
     assert parse(Seconds, text) == seconds
 
 
-@pytest.mark.parametrize("value", ["", "2", "h", "2 h", "2hours", "30m1h", "-2h", "0s", "0h0m", 7200, 1.5, None, True, [], {}])
+@pytest.mark.parametrize(
+    "value", ["", "2", "h", "2 h", "2hours", "30m1h", "-2h", "0s", "0h0m", 7200, 1.5, None, True, [], {}]
+)
 def test_what_is_no_time(value: object) -> None:
     assert refusal(Seconds, value) == "must be a time with its unit, such as 2h, 90m, 30s or 1h30m"
 
@@ -89,9 +91,7 @@ def test_folder_names(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "a b", "../x", ".hidden", "-x", "a/b", "ü", "a" * 101, "a\n"])
 def test_what_cannot_name_a_folder(value: str) -> None:
-    assert refusal(FolderName, value) == (
-        "must be letters, digits, '.', '_' and '-', at most 100: it names a folder"
-    )
+    assert refusal(FolderName, value) == ("must be letters, digits, '.', '_' and '-', at most 100: it names a folder")
 
 
 @pytest.mark.parametrize("value", ["", "a b", "1a", "a-b", "a.b", "lambda"])

@@ -99,9 +99,7 @@ class Killer(Silent):
 def test_a_killed_worker_costs_its_trial_only_one_more_attempt(make_spec: MakeSpec, tmp_path: Path) -> None:
     log = tmp_path / "log"
     killer = Killer(log)
-    record = search(
-        make_spec({"log": str(log), "seconds_per_epoch": 0.3}, trials=8, executor="ray", epochs=4), killer
-    )
+    record = search(make_spec({"log": str(log), "seconds_per_epoch": 0.3}, trials=8, executor="ray", epochs=4), killer)
     assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 8
     assert len({trial.plan for trial in record.trials}) == 8
     started = [line.split()[0] for line in log.read_text().splitlines()]

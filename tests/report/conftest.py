@@ -307,7 +307,6 @@ PARTIAL: dict[str, Callable[[], StudyRecord]] = {
     "no finalists": lambda: World().study(verified=False),
     "no latency": lambda: World(objectives=(ACCURACY, PARAMETERS), limit_ms=None).study(),
     "one objective": lambda: World(objectives=(ACCURACY,), limit_ms=None).study(),
-    "one objective, timed": lambda: World(objectives=(ACCURACY,)).study(),
     "no quality": lambda: World(objectives=(LATENCY, PARAMETERS)).study(verified=False),
     "three objectives": lambda: World(objectives=(ACCURACY, LATENCY, PARAMETERS)).study(),
     "nothing feasible": nothing_feasible,
@@ -315,7 +314,6 @@ PARTIAL: dict[str, Callable[[], StudyRecord]] = {
     "running": running,
     "96 sites": lambda: World(sites=96, path="encoder.layers.{}.self_attention", trials=12).study(),
     "grouped heads and params": lambda: World(hold="head_dim", group=4, params={"lr": 0.001, "norm": "pre"}).study(),
-    "one seed": lambda: World(seeds=1).study(),
     "one trial": lambda: World(trials=1).study(verified=False),
     "no trial": lambda: replace(World(trials=1).study(verified=False), trials=(), reference_point=None),
 }

@@ -5,7 +5,7 @@ from io import BytesIO
 import matplotlib as mpl
 from PIL import Image
 
-from headtune.report.figure_style import DPI, WIDTH_IN, Picture, house_style, mark_of, new_figure
+from headtune.report.figure_style import DPI, WIDTH_IN, Picture, house_style, mark_of, new_figure, settle
 from headtune.report.front_rows import front_table
 from headtune.study.record import StudyRecord
 
@@ -41,6 +41,18 @@ def test_pixels_are_as_many_as_the_width_asks() -> None:
 
 def test_the_same_picture_has_the_same_bytes() -> None:
     assert (picture().svg(), picture().png()) == (picture().svg(), picture().png())
+
+
+def test_a_settled_figure_keeps_its_layout() -> None:
+    with house_style():
+        figure, (axes,) = new_figure(2.0)
+        axes.set_ylabel("a label that takes room")
+        settle(figure)
+        before = axes.get_position().bounds
+        axes.set_ylabel("two\nlines")
+        figure.draw_without_rendering()
+    assert axes.get_position().bounds == before
+    assert before[0] > 0
 
 
 def test_the_svg_names_no_address_to_load() -> None:

@@ -87,6 +87,8 @@ def test_letters_do_not_overlap(make_record: MakeRecord) -> None:
         assert not any(a.overlaps(b) and Bbox.intersection(a, b) is not None for a, b in combinations(boxes, 2))
 
 
-def test_it_is_drawn_wherever_a_quality_is_known(partial: StudyRecord) -> None:
-    finished = any(trial.outcome is Outcome.OK for trial in partial.trials)
-    assert (front_picture(partial, front_table(partial)) is not None) == finished
+def test_it_is_not_drawn_before_a_quality_is_known(record: StudyRecord) -> None:
+    assert front_picture(replace(record, trials=(), finalists=()), ()) is None
+    untrained = tuple(trial for trial in record.trials if trial.outcome is Outcome.INFEASIBLE)
+    assert untrained
+    assert front_picture(replace(record, trials=untrained, finalists=()), ()) is None

@@ -7,7 +7,7 @@ import pytest
 from headtune.pareto import Objective
 from headtune.report.front_rows import Estimate, baseline_labels, front_table, row_labelled
 from headtune.report.search_front import front_trials
-from headtune.study.record import StudyRecord
+from headtune.study.record import Finalist, StudyRecord
 
 MakeRecord = Callable[..., StudyRecord]
 ACCURACY = Objective(metric="val_accuracy", direction="maximize")
@@ -102,6 +102,32 @@ def test_labels_name_every_baseline_that_is_the_plan(record: StudyRecord) -> Non
     rule = row_labelled(front_table(record), "rule")
     assert rule is not None
     assert rule.labels == ("rule", "smallest")
+
+
+def test_the_baseline_itself_stands_for_its_label_not_its_counts_with_other_params(make_record: MakeRecord) -> None:
+    record = make_record(params={"lr": 0.1}, verified=False)
+    twin = replace(record.trials[0], number=90, kind="search", params={"lr": 0.2}, label="")
+    fast = {**record.trials[0].metrics, "latency_ms": 0.1}
+    trials = (*record.trials, replace(twin, metrics=fast))
+    finalists = tuple(
+        Finalist(
+            plan=record.present,
+            params=params,
+            labels=("present",),
+            measured={"latency_ms": latency_ms},
+            latency=None,
+            quality={"val_accuracy": (0.9,)},
+            test={},
+            tied_with_best=True,
+            feasible=True,
+        )
+        for params, latency_ms in (({"lr": 0.2}, 0.1), ({"lr": 0.1}, 2.4))
+    )
+    rows = front_table(replace(record, trials=trials, finalists=finalists))
+    present = row_labelled(rows, "present")
+    assert present is not None
+    assert (dict(present.params), present.baseline) == ({"lr": 0.1}, True)
+    assert (rows[0].labels, rows[0].baseline) == (("present",), False)
 
 
 def test_values_are_means_or_measurements(record: StudyRecord) -> None:

@@ -11,6 +11,7 @@ import pytest
 from headtune.heads.plan import HeadPlan
 from headtune.report.front_rows import front_table
 from headtune.report.page import MOST_TRIALS, render_page
+from headtune.report.sites_plot import MOST_PLANS
 from headtune.report.wording import short_plan
 from headtune.report.writer import draw_pictures
 from headtune.study.record import StudyRecord, Verdict
@@ -63,7 +64,7 @@ class Page(HTMLParser):
         return [attributes[name] for _, attributes in self.tags if name in attributes]
 
     def table(self, *columns: str, said: str = "") -> dict[str, list[str]]:
-        """Rows by their first cell, of the table with these columns and *said* in its caption; white space as on screen."""
+        """Rows by their first cell, of the table with these columns and *said* in its caption."""
         for rows, caption in zip(self.tables, self.captions, strict=True):
             if said not in caption:
                 continue
@@ -362,6 +363,13 @@ def _quality(record: StudyRecord) -> bool:
     return any(not goal.measured for goal in record.objectives)
 
 
+def test_a_study_that_retrains_nothing_says_so(record: StudyRecord) -> None:
+    once = replace(record, verify_trials=())
+    said = "but not retrained: their quality is that of the search’s one seed."
+    assert said in squeezed(read(render(once)).text)
+    assert said not in squeezed(read(render(record)).text)
+
+
 def test_only_one_plan_has_nothing_to_compare(make_record: MakeRecord) -> None:
     text = squeezed(read(render(make_record(trials=1, verified=False))).text)
     assert "The present counts are the only plan shown: there is nothing to compare them with." in text
@@ -371,3 +379,19 @@ def test_many_sites_are_folded_away(make_record: MakeRecord) -> None:
     many, few = make_record(sites=96, trials=6), make_record()
     assert "All 96 sites as a table" in read(render(many)).text
     assert "sites as a table" not in read(render(few)).text
+
+
+def test_a_front_of_hundreds_of_plans_names_the_first_ones_per_site(record: StudyRecord) -> None:
+    many = tuple(
+        replace(
+            record.trials[0],
+            number=i,
+            params={"lr": i},
+            metrics={"val_accuracy": 0.5 + i / 4000, "latency_ms": 2 + i / 900},
+        )
+        for i in range(200)
+    )
+    page = read(render(replace(record, trials=many, finalists=(), verdict=None)))
+    assert len(page.table("Plan", "val_accuracy higher is better")) == 200
+    assert len(page.table("Site", "Attends to")["blocks.0.attn"]) <= 3 + MOST_PLANS
+    assert "The first plans only; front.json holds all of them." in squeezed(page.text)

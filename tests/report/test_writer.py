@@ -1,6 +1,5 @@
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,7 +11,6 @@ import headtune.report
 from headtune.errors import StorageError
 from headtune.report import front_trials, write_report
 from headtune.report.figure_style import DPI
-from headtune.report.writer import draw_pictures
 from headtune.study.record import StudyRecord
 from headtune.trial.outcome import Outcome
 
@@ -25,12 +23,10 @@ def test_the_public_face_is_sorted_and_there() -> None:
     assert all(name in vars(headtune.report) for name in headtune.report.__all__)
 
 
-def test_every_file_of_the_report_is_written(record: StudyRecord, tmp_path: Path) -> None:
-    output = tmp_path / "runs" / "digits-vit"
-    written = write_report(record, output)
+def test_every_file_of_the_report_is_written(report: Path) -> None:
     pictures = ("front", "sites", "curves", "hypervolume", "latency")
-    assert set(written) == {output / name for name in FILES} | {output / f"figures/{name}.png" for name in pictures}
-    assert set(written) == {path for path in output.rglob("*") if path.is_file()}
+    expected = {report / name for name in FILES} | {report / f"figures/{name}.png" for name in pictures}
+    assert {path for path in report.rglob("*") if path.is_file()} == expected
 
 
 def test_the_files_hold_the_study(record: StudyRecord, report: Path) -> None:
@@ -54,18 +50,15 @@ def test_pictures_are_sharp_enough_for_print(report: Path) -> None:
 def test_writing_again_gives_the_same_bytes_and_touches_nothing_else(
     record: StudyRecord, report: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "study.db").write_bytes(b"durable")
-    (tmp_path / "trials.csv").write_bytes(b"old")
-    for path in write_report(record, tmp_path):
-        assert path.read_bytes() == (report / path.relative_to(tmp_path)).read_bytes()
-    assert (tmp_path / "study.db").read_bytes() == b"durable"
-
-
-def test_nothing_global_is_left_behind(record: StudyRecord) -> None:
+    output = tmp_path / "runs" / "digits-vit"
+    output.mkdir(parents=True)
+    (output / "study.db").write_bytes(b"durable")
+    (output / "trials.csv").write_bytes(b"old")
     before = dict(mpl.rcParams)
-    draw_pictures(record)
+    written = {path.relative_to(output): path.read_bytes() for path in write_report(record, output)}
+    assert written == {path.relative_to(report): path.read_bytes() for path in report.rglob("*") if path.is_file()}
+    assert (output / "study.db").read_bytes() == b"durable"
     assert dict(mpl.rcParams) == before
-    assert "matplotlib.pyplot" not in vars(headtune.report.writer)
 
 
 def test_a_file_in_the_way_is_named(record: StudyRecord, tmp_path: Path) -> None:
@@ -99,18 +92,3 @@ def test_partial_studies_are_written(partial: StudyRecord, partial_report: Path)
     }
     drawn = {path.stem for path in (partial_report / "figures").iterdir()}
     assert drawn == {name for name, there in expected.items() if there}
-
-
-def test_a_front_of_hundreds_of_plans_is_written_too(make_record: MakeRecord, tmp_path: Path) -> None:
-    record = make_record(trials=12)
-    many = tuple(
-        replace(
-            record.trials[0],
-            number=i,
-            params={"lr": i},
-            metrics={"val_accuracy": 0.5 + i / 4000, "latency_ms": 2 + i / 900},
-        )
-        for i in range(200)
-    )
-    page = write_report(replace(record, trials=many), tmp_path)[-1].read_text("utf-8")
-    assert "The first plans only; front.json holds all of them." in page

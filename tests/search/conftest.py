@@ -21,7 +21,7 @@ SITES = tuple(
     AttentionSite(path=f"layer.{n}", role="self", embed_dim=64, num_heads=8, num_kv_heads=8, head_dim=8)
     for n in range(4)
 )
-EPOCHS = 9
+EPOCHS = 4
 
 
 def heads_of(plan: HeadPlan) -> tuple[int, ...]:

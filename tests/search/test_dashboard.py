@@ -32,7 +32,7 @@ def served(kit: ModuleType, url: str) -> Callable[[str], Any]:
 
     problem = kit.Problem(limit=7.0, fail=fail, curve=lambda request, step: -kit.latency(request.plan) + 0.01 * step)
     with kit.open_ledger(url) as ledger:
-        rules = SearchRules(sampler="random", trials=20, epochs=9, limits=("parameters", "latency_ms"))
+        rules = SearchRules(sampler="random", trials=20, epochs=4, limits=("parameters", "latency_ms"))
         broker = SearchBroker(ledger, kit.space_of(), rules, baselines={"present": kit.plan_of(8, 8, 8, 8)})
         kit.drive(broker, problem)
     port = free_port()

@@ -27,13 +27,13 @@ def drive_in_a_fork(kit: ModuleType, url: str, *, slots: int, verify: bool) -> i
     code = 1
     try:
         with kit.open_ledger(url) as ledger:
-            rules = SearchRules(sampler="tpe", trials=TRIALS, epochs=9, limits=("latency_ms",), concurrent=slots)
+            rules = SearchRules(sampler="tpe", trials=TRIALS, epochs=4, limits=("latency_ms",), concurrent=slots)
             baselines = {"present": kit.plan_of(8, 8, 8, 8), "rule": kit.plan_of(1, 1, 1, 1)}
             search = SearchBroker(ledger, kit.space_of(), rules, baselines=baselines)
             kit.drive(search, kit.Problem(limit=7.0), slots=slots)
             if verify:
                 wanted = [Retraining(plan=kit.plan_of(8, 8, 8, 8), repeat=repeat) for repeat in range(1, 7)]
-                kit.drive(ReplayBroker(ledger, wanted, seed=0, epochs=9, concurrent=slots), kit.Problem(), slots=slots)
+                kit.drive(ReplayBroker(ledger, wanted, seed=0, epochs=4, concurrent=slots), kit.Problem(), slots=slots)
         code = 0
     finally:
         os._exit(code)

@@ -18,7 +18,7 @@ def requests(kit: ModuleType, repeats: int = 2) -> list[Retraining]:
 
 
 def broker(kit: ModuleType, ledger: Ledger, repeats: int = 2, **changes: object) -> ReplayBroker:
-    return ReplayBroker(ledger, requests(kit, repeats), **({"seed": 7, "epochs": 9} | changes))  # type: ignore[arg-type]
+    return ReplayBroker(ledger, requests(kit, repeats), **({"seed": 7, "epochs": 4} | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -69,7 +69,7 @@ def test_an_interrupted_training_comes_first_again(kit: ModuleType, url: str) ->
 def test_a_training_left_over_from_another_verification_is_not_done(kit: ModuleType, ledger: Ledger) -> None:
     broker(kit, ledger).propose()
     only = [Retraining(plan=kit.plan_of(1, 1, 1, 1), repeat=1)]
-    assert kit.drive(ReplayBroker(ledger, only, seed=0, epochs=9), kit.Problem()) == 1
+    assert kit.drive(ReplayBroker(ledger, only, seed=0, epochs=4), kit.Problem()) == 1
     assert [record.plan for record in ledger.verify_trials()] == [kit.plan_of(1, 1, 1, 1)]
 
 
@@ -106,4 +106,4 @@ def test_test_scores_are_kept(kit: ModuleType, ledger: Ledger) -> None:
 
 def test_the_same_training_asked_for_twice_is_done_once(kit: ModuleType, ledger: Ledger) -> None:
     twice = [*requests(kit), *requests(kit)]
-    assert kit.drive(ReplayBroker(ledger, twice, seed=0, epochs=9), kit.Problem()) == 4
+    assert kit.drive(ReplayBroker(ledger, twice, seed=0, epochs=4), kit.Problem()) == 4

@@ -13,7 +13,9 @@ GOALS = (
 )
 
 
-def finalist(heads: int, accuracy: tuple[float, ...], latency_ms: float, *labels: str, feasible: bool = True) -> Finalist:
+def finalist(
+    heads: int, accuracy: tuple[float, ...], latency_ms: float, *labels: str, feasible: bool = True
+) -> Finalist:
     return Finalist(
         plan=HeadPlan.of({"a": HeadCount(heads, heads, 64 // heads)}),
         params={},

@@ -125,7 +125,7 @@ def test_extra_params_reach_the_training_and_baselines_take_their_middle(make_sp
 
 def test_a_changed_study_is_refused(make_spec: MakeSpec) -> None:
     search(make_spec(trials=3))
-    with pytest.raises(StudyChangedError, match="epochs: was 2 .* is now 3"):
+    with pytest.raises(StudyChangedError, match=r"epochs: was 2 .* is now 3"):
         search(make_spec(trials=3, epochs=3))
 
 

@@ -103,6 +103,24 @@ def test_an_embedding_of_another_width_is_read_off_the_query_projection() -> Non
     assert (block.site.embed_dim, block.site.role, block.site.width) == (10, "cross", 24)
 
 
+def test_attention_between_channels_is_no_site(zoo: SimpleNamespace) -> None:
+    """Scores summed over the sequence (XCiT): what would be the head_dim is the number of tokens."""
+
+    class Channels(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads, self.qkv, self.out = 4, nn.Linear(24, 72), nn.Linear(24, 24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (t.unflatten(-1, (4, 6)).transpose(1, 2).mT for t in self.qkv(x).chunk(3, -1))
+            weights = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(-1)
+            return self.out((weights @ v).permute(0, 3, 1, 2).flatten(2))
+
+    found = survey(nn.Sequential(zoo.LucidAttention(4, 6), Channels()), zoo.inputs())
+    assert list(found.blocks) == ["0"]
+    assert found.unplaced == ("1",)
+
+
 def test_the_cause_of_a_failed_pass_is_kept(zoo: SimpleNamespace) -> None:
     with pytest.raises(ForwardFailed) as caught:
         survey(zoo.build("lucid"), ())

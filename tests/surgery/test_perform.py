@@ -133,6 +133,37 @@ def test_an_interruption_is_undone_too(zoo: SimpleNamespace, monkeypatch: pytest
     assert [tuple(s.present) for s in find_sites(model, inputs)] == [(4, 4, 6)] * 2
 
 
+def test_the_reason_given_is_the_blocks_own_where_a_later_way_gets_there(zoo: SimpleNamespace) -> None:
+    """A Swin-like block reads its width off its input, which can be met, and has a bias per head, which cannot."""
+
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads, self.qkv, self.out = 4, nn.Linear(24, 72), nn.Linear(24, 24)
+            self.table = nn.Parameter(torch.zeros(4, 7, 7))
+
+        def forward(self, x: Tensor) -> Tensor:
+            B, T, C = x.shape
+            q, k, v = self.qkv(x).reshape(B, T, 3, self.num_heads, C // self.num_heads).permute(2, 0, 3, 1, 4)
+            weights = (q @ k.mT * q.shape[-1] ** -0.5 + self.table).softmax(-1)
+            return self.out((weights @ v).transpose(1, 2).reshape(B, T, C))
+
+    with pytest.raises(SurgeryError) as caught:
+        apply_plan(Biased(), HeadPlan.of({"": HeadCount(3, 3, 6)}), zoo.inputs(), hold="head_dim")
+    assert str(caught.value).startswith(
+        "the model with 3x6: forward raises RuntimeError: The size of tensor a (3) must"
+    )
+
+
+def test_fresh_parameters_can_be_trained_even_when_made_in_inference_mode(zoo: SimpleNamespace) -> None:
+    model, inputs = zoo.build("lucid"), zoo.inputs()
+    plan = HeadPlan.of({s.path: HeadCount(3, 3, 6) for s in find_sites(model, inputs)})
+    with torch.inference_mode():
+        edited = apply_plan(model, plan, inputs, hold="head_dim")
+    edited(*inputs).sum().backward()
+    assert edited.layers[0]["attn"].to_qkv.weight.grad is not None
+
+
 def test_blocks_of_several_kinds_each_find_their_way(zoo: SimpleNamespace) -> None:
     """One reads its width off its input, one off its attributes: only the first needs the second way."""
     nano = zoo.build("nano fused sdpa").layers[0]["attn"]

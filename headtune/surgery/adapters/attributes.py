@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from types import SimpleNamespace
 
 from torch import Tensor, nn
 
@@ -78,26 +77,23 @@ def _counts(values: Mapping[str, object], present: HeadCount) -> Iterator[tuple[
 
 
 def _configs(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Attributes that may be configurations: dataclass objects, namespaces and dicts with string keys."""
+    """Attributes that may be configurations: dicts with string keys, and objects that hold attributes."""
     for name, value in vars(module).items():
-        if name.startswith("_") and isinstance(value, dict):
-            continue  # the containers of nn.Module itself
-        named = isinstance(value, dict) and all(isinstance(key, str) for key in value)
-        if (
-            named
-            or isinstance(value, SimpleNamespace)
-            or (dataclasses.is_dataclass(value) and not isinstance(value, type))
-        ):
+        if isinstance(value, dict):
+            found = not name.startswith("_") and all(isinstance(key, str) for key in value)
+        else:
+            holds = dataclasses.is_dataclass(value) or bool(type(value).__dictoffset__)
+            found = holds and not callable(value) and not isinstance(value, Tensor)
+        if found:
             yield name, value
 
 
-def _fields(config: object) -> dict[str, object]:
+def _fields(config: object) -> Mapping[str, object]:
     if isinstance(config, dict):
         return config
-    if isinstance(config, SimpleNamespace):
-        return vars(config)
-    assert dataclasses.is_dataclass(config)
-    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    if dataclasses.is_dataclass(config):
+        return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return vars(config)
 
 
 def _changed_copy(config: object, changed: Mapping[str, object]) -> object:

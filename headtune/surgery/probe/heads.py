@@ -46,11 +46,20 @@ def count_distinct(k: Tensor, num_heads: int) -> int:
     """How many of the heads in ``(…, H, S, D)`` keys differ: fewer than H where grouped keys were repeated."""
     if k.dim() < 4 or k.is_meta or k.shape[-3] < 2:
         return k.shape[-3] if k.dim() == 4 else num_heads
-    flat = k.detach().double().movedim(-3, 0).flatten(1)
-    fingerprint = flat @ torch.linspace(1, 2, flat.shape[1], dtype=flat.dtype, device=flat.device).sin()
+    flat = k.detach().to("cpu", torch.float64).movedim(-3, 0).flatten(1)
+    fingerprint = flat @ torch.linspace(1, 2, flat.shape[1], dtype=flat.dtype).sin()
     ordered = fingerprint.sort().values
     tolerance = 1e-9 * float(ordered.abs().max())
     return 1 + int((ordered.diff() > tolerance).sum())
+
+
+def splits_evenly(tensor: Tensor, head_dim: int, positions: int) -> bool:
+    """Whether every vector of its projection is so many whole heads of *head_dim* features; True when unknown.
+
+    Where neither queries nor keys are, scores are sums over something else: over the sequence in attention between
+    channels (XCiT).
+    """
+    return not positions or _by_size(tensor, head_dim, positions) > 0
 
 
 def _by_size(q: Tensor, head_dim: int, positions: int) -> int:

@@ -39,7 +39,7 @@ class Mark:
         flow: which projection made its features.
         scores: it holds query-key products.
         weights: it holds a softmax of such products.
-        loose: it holds a softmax of anything else.
+        loose: it holds a softmax of anything else, or a mixture of several heads' weights.
         call: number of the attention call whose weighted values it holds.
     """
 
@@ -99,8 +99,19 @@ def _carried(function: object, marked: Sequence[tuple[Tensor, Mark]], output: Te
         flow=flow,
         scores=None if scores is None else replace(scores, scale=scores.scale * factor),
         weights=next((mark.weights for mark in maps if mark.weights is not None), None),
-        loose=any(mark.loose for mark in maps),
+        loose=any(mark.loose for mark in maps) or _mixed(marked, output),
         call=made[0] if made and function not in PLUS else None,
+    )
+
+
+def _mixed(marked: Sequence[tuple[Tensor, Mark]], output: Tensor) -> bool:
+    """Whether the maps of several heads became fewer ones: these are no longer softmaxes of scores."""
+    return any(
+        (mark.weights is not None or mark.loose)
+        and output.dim() >= 2
+        and output.shape[-2:] == tensor.shape[-2:]
+        and output.numel() < tensor.numel()
+        for tensor, mark in marked
     )
 
 

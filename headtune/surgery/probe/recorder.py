@@ -12,7 +12,7 @@ from headtune.surgery.probe.call import AttentionCall, Frame, Projections
 from headtune.surgery.probe.causal import hides_the_future
 from headtune.surgery.probe.flow import Flow, entered_apart
 from headtune.surgery.probe.fused import read_multi_head, read_sdpa
-from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads
+from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads, splits_evenly
 from headtune.surgery.probe.marks import Mark, Scores, Trail, Weights
 from headtune.surgery.probe.operations import (
     ADDMM,
@@ -120,6 +120,8 @@ class Recorder:
         q, k = self._flow(left), self._flow(right)
         if factors.equation is None:
             head_dim = left.shape[-1]
+            if not (splits_evenly(left, head_dim, q.positions) or splits_evenly(right, head_dim, k.positions)):
+                return False
             heads = count_heads(left, head_dim, q.positions)
             kv_heads = count_distinct(right, heads)
         else:

@@ -1,3 +1,4 @@
+from argparse import Namespace
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -15,6 +16,11 @@ PRESENT, WANTED = HeadCount(8, 2, 16), HeadCount(4, 1, 32)
 class Frozen:
     n_heads: int
     d_model: int = 128
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.n_heads, self.d_model = 8, 128
 
 
 class Block(nn.Module):
@@ -53,19 +59,19 @@ def test_a_short_name_is_believed_only_when_alone() -> None:
 def test_scales_follow_as_numbers_buffers_and_parameters() -> None:
     block = Block(scale=16**-0.5, temperature=4.0, dropout=0.25, scaling=0.3)
     block.register_buffer("attn_scale", torch.tensor(0.25))
-    block.register_parameter("learned_scale", nn.Parameter(torch.tensor(0.25)))
+    block.register_parameter("softmax_scale", nn.Parameter(torch.tensor(0.25)))
     block.register_buffer("mask", torch.tensor(0.25))
-    block.plain_scale = torch.tensor([4.0])
+    block.dk_scale = torch.tensor([4.0])
     set_counts(block, PRESENT, WANTED)
     assert block.scale == pytest.approx(32**-0.5)
     assert block.temperature == pytest.approx(32**0.5)
     assert (block.dropout, block.scaling) == (0.25, 0.3)
     assert float(block.attn_scale) == pytest.approx(32**-0.5)
-    assert float(block.learned_scale) == pytest.approx(32**-0.5)
-    assert isinstance(block.learned_scale, nn.Parameter)
-    assert float(block.plain_scale) == pytest.approx(32**0.5)
+    assert float(block.softmax_scale) == pytest.approx(32**-0.5)
+    assert isinstance(block.softmax_scale, nn.Parameter)
+    assert float(block.dk_scale) == pytest.approx(32**0.5)
     assert float(block.mask) == 0.25
-    assert list(block.state_dict()) == ["learned_scale", "attn_scale", "mask"]
+    assert list(block.state_dict()) == ["softmax_scale", "attn_scale", "mask"]
 
 
 def test_submodules_are_set_too_but_not_those_of_torch() -> None:
@@ -81,8 +87,14 @@ def test_submodules_are_set_too_but_not_those_of_torch() -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [{"n_heads": 8, "d_model": 128}, SimpleNamespace(n_heads=8, d_model=128), Frozen(n_heads=8)],
-    ids=["dict", "namespace", "frozen dataclass"],
+    [
+        {"n_heads": 8, "d_model": 128},
+        SimpleNamespace(n_heads=8, d_model=128),
+        Namespace(n_heads=8, d_model=128),
+        Frozen(n_heads=8),
+        Plain(),
+    ],
+    ids=["dict", "namespace", "argparse", "frozen dataclass", "plain class"],
 )
 def test_a_configuration_is_replaced_by_a_changed_copy(config: object) -> None:
     """Two blocks read one configuration; only the first changes."""

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads
+from headtune.surgery.probe.heads import count_distinct, count_einsum_heads, count_heads, splits_evenly
 from headtune.surgery.probe.operations import Product
 
 B, T, S, H, D = 3, 7, 5, 8, 6
@@ -71,6 +71,13 @@ def test_repeated_keys_are_counted_once(kv_heads: int, order: str, transposed: b
     group = H // kv_heads
     repeated = k.repeat_interleave(group, dim=1) if order == "interleaved" else k.repeat(1, group, 1, 1)
     assert count_distinct(repeated.transpose(-2, -1) if transposed else repeated, H) == kv_heads
+
+
+def test_whole_heads_are_told_from_sums_over_the_sequence() -> None:
+    features = torch.zeros(B, H, T, D)
+    assert splits_evenly(features, D, positions=B * T)
+    assert not splits_evenly(features.mT, T, positions=B * T)
+    assert splits_evenly(features.mT, T, positions=0)
 
 
 def test_keys_that_cannot_be_compared_count_by_shape() -> None:

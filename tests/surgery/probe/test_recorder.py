@@ -158,6 +158,18 @@ def test_distinct_sizes_cannot_be_confused() -> None:
         assert (call.num_heads, call.num_kv_heads, call.head_dim, call.two_inputs) == (8, 8, 12, True)
 
 
+def test_differential_attention_is_unplaced() -> None:
+    """Pairs of maps are subtracted before they meet the values: neither is the map of a head (Ye et al., 2024)."""
+
+    def differential(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        maps = (q @ k.mT).softmax(-1).unflatten(1, (2, 2))
+        return ((maps[:, :, 0] - 0.5 * maps[:, :, 1]) @ v[:, :2]).repeat_interleave(2, dim=1)
+
+    watched = watch(Attention(differential), (torch.randn(3, 11, EMBED),))
+    assert watched.calls == ()
+    assert watched.unplaced == ("",)
+
+
 def test_linear_attention_is_unplaced() -> None:
     def linear(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return q.softmax(-1) @ (k.softmax(-2).mT @ v)
