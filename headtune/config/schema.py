@@ -3,107 +3,18 @@
 Nothing here imports torch, so that a broken file is refused at once.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from headtune.config.goals import ConstraintsSection, ObjectiveSection
+from headtune.config.running import LatencySection, ResourcesSection, SearchSection, VerifySection
 from headtune.config.section import Problem, Section, broken
 from headtune.config.space import ParamRangeSection, SpaceSection
-from headtune.config.values import EMPTY, AutoCount, Count, FolderName, Number, Seconds, Text, later, refuse
+from headtune.config.values import EMPTY, FolderName, Text, refuse
 from headtune.errors import SpaceError
-from headtune.heads.constraint import HeadDimConstraint, Limit, Reference
-from headtune.pareto.objective import MEASURED_METRICS, Direction, Objective
-
-
-class ObjectiveSection(Section):
-    """One of ``objectives``."""
-
-    metric: str
-    """the name that the task reports, such as val_accuracy, or latency_ms, parameters or peak_memory_mb"""
-    direction: Direction
-    """maximize or minimize"""
-
-    @field_validator("metric")
-    @classmethod
-    def _named(cls, metric: str) -> str:
-        name, at, _ = metric.partition("@")
-        if at and name in MEASURED_METRICS:
-            raise refuse(f"{metric}: several sequence lengths are not available yet; write {name}")
-        if not metric.isidentifier():
-            raise refuse("must be a name as in Python code, as run.report(name=...) takes it")
-        return metric
-
-    def problems(self) -> Iterable[Problem]:
-        """Of what is measured, less is better."""
-        if self.metric in MEASURED_METRICS and self.direction == "maximize":
-            yield ("direction",), f"must be minimize: of {self.metric}, less is better"
-
-    def build(self) -> Objective:
-        """The objective as headtune's value."""
-        return Objective(metric=self.metric, direction=self.direction)
-
-
-class HeadDimSection(Section):
-    """``constraints.head_dim``."""
-
-    min: int | None = None
-    max: int | None = None
-    multiple_of: int | None = None
-
-    def build(self) -> HeadDimConstraint:
-        """The constraint as headtune's value."""
-        return HeadDimConstraint(min=self.min, max=self.max, multiple_of=self.multiple_of)
-
-
-class LimitSection(Section):
-    """``constraints.latency_ms`` and the like: ``{max: 4.0}`` or ``{max_ratio: 1.5, of: present}``."""
-
-    max: Number | None = None
-    max_ratio: Number | None = None
-    of: Reference | None = None
-
-    def problems(self) -> Iterable[Problem]:
-        """What the limit itself refuses."""
-        try:
-            self.limit("limit")
-        except SpaceError as error:
-            return [((), problem.removeprefix("limit: ")) for problem in error.problems]
-        return ()
-
-    def limit(self, metric: str) -> Limit:
-        """The limit of *metric* as headtune's value."""
-        return Limit(metric=metric, max=self.max, max_ratio=self.max_ratio, of=self.of)
-
-
-class ConstraintsSection(Section):
-    """What every plan must keep."""
-
-    head_dim: HeadDimSection | None = None
-    latency_ms: LimitSection | None = None
-    parameters: LimitSection | None = None
-    peak_memory_mb: LimitSection | None = None
-
-    def build(self) -> tuple[Limit, ...]:
-        """The limits as headtune's values, without that on head_dim, which shapes the space."""
-        given = {"latency_ms": self.latency_ms, "parameters": self.parameters, "peak_memory_mb": self.peak_memory_mb}
-        return tuple(section.limit(metric) for metric, section in given.items() if section is not None)
-
-
-_MODES = dict.fromkeys(("train_step", "decode"), "only forward is timed so far; write forward")
-
-
-def _one_length(value: object) -> object:
-    if isinstance(value, list):
-        raise refuse("several sequence lengths are not available yet; write one number")
-    return value
-
-
-def _gpus(gpus: float) -> float:
-    if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
-        raise refuse("must be 0, a share of one GPU such as 0.5, or a whole number of GPUs")
-    return gpus
+from headtune.pareto.objective import MEASURED_METRICS
 
 
 def _task(target: str, info: ValidationInfo) -> str:
@@ -122,51 +33,6 @@ def _storage(url: str) -> str:
     if url in ("sqlite://", "sqlite:///:memory:"):
         raise refuse("must keep what it is given: write sqlite:///study.db")
     return url
-
-
-class LatencySection(Section):
-    """How latency is measured."""
-
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$")] = "auto"
-    threads: AutoCount = "auto"
-    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-    batch_size: Count = 32
-    seq_len: Annotated[Count | None, BeforeValidator(_one_length)] = None
-    mode: Annotated[Literal["forward"], later(_MODES)] = "forward"
-
-
-class SearchSection(Section):
-    """How long and how to search."""
-
-    trials: Count = 40
-    timeout: Seconds | None = None
-    sampler: Literal["auto", "tpe", "gp", "nsga2", "random", "grid"] = "auto"
-    epochs: Count = 10
-    stop_early: bool = True
-
-
-class VerifySection(Section):
-    """How finalists are judged."""
-
-    top: Count = 5
-    seeds: Annotated[int, Field(ge=0)] = 3
-
-
-class ResourcesSection(Section):
-    """What one trial gets, and where trials run."""
-
-    cpus: Count = 1
-    gpus: Annotated[Number, AfterValidator(_gpus)] = 0
-    concurrent: AutoCount = "auto"
-    cluster: Text = "local"
-    executor: Literal["ray", "inline"] = "ray"
-
-    def problems(self) -> Iterable[Problem]:
-        """What the inline executor cannot do."""
-        if self.executor == "inline" and self.concurrent not in ("auto", 1):
-            yield ("concurrent",), f"must be 1 or auto under `executor: inline` (got {self.concurrent})"
-        if self.executor == "inline" and self.cluster != "local":
-            yield ("cluster",), "must be local under `executor: inline`"
 
 
 class StudyFile(Section):

@@ -57,8 +57,8 @@ class FrontRow:
         baseline: whether it is such a baseline itself, not the same counts with other params.
         trial: number of the search's trial; ``None`` where only the verification trained this plan with these params.
         on_front: whether no other plan on offer is at least as good in every objective and better in one, as searched.
-        verified: whether it was judged again as a finalist: timed side by side with the others, and retrained with seeds
-            that did not choose it unless the study retrains nothing.
+        verified: whether it was judged again as a finalist: timed side by side with the others, and, unless the study
+            retrains nothing, retrained with seeds that did not choose it.
         tied_with_best: whether its quality is not significantly worse than the best's; ``None`` unless verified.
         quality: the task's metrics by name.
         test: the task's test metrics by name; empty unless verified.
@@ -123,7 +123,7 @@ def front_table(record: StudyRecord) -> tuple[FrontRow, ...]:
 
 
 def row_labelled(rows: Iterable[FrontRow], label: str) -> FrontRow | None:
-    """The row of a baseline, the baseline itself before its counts with other params; ``None`` where it is not shown."""
+    """The row of a baseline, before rows with its counts and other params; ``None`` where it is not shown."""
     named = sorted((row for row in rows if label in row.labels), key=lambda row: not row.baseline)
     return named[0] if named else None
 

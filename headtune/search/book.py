@@ -1,6 +1,5 @@
 """The trials of one Optuna study, written as they happen and read back as records."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -22,7 +21,7 @@ from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 ATTEMPTS = 10
-"""So often a training may lose its driver or worker, over all starts, before it counts as crashed."""
+"""So often in a row a training may lose its driver or worker without getting further, before it counts as crashed."""
 
 
 class TrialBook:
@@ -110,12 +109,12 @@ class TrialBook:
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
         trials = self._trials()
-        attempts = Counter(attributes.key_of(trial) for trial in trials if attributes.superseded(trial))
         for trial in trials:
             if trial.state.is_finished():
                 continue
             self._ids[trial.number] = self._id_of(trial.number)
-            if attempts[attributes.key_of(trial)] + 1 < ATTEMPTS:
+            key = attributes.key_of(trial)
+            if _fruitless([attempt for attempt in trials if attributes.key_of(attempt) == key]) < ATTEMPTS:
                 self.supersede(trial.number, "stale", message)
             else:
                 record = replace(attributes.record_of(trial), message=f"ended its process {ATTEMPTS} times: {message}")
@@ -134,6 +133,16 @@ class TrialBook:
         for name, value in found.items():
             with _writing():
                 self._storage.set_trial_user_attr(trial_id, name, value)
+
+
+def _fruitless(attempts: Sequence[FrozenTrial]) -> int:
+    """How many of the last attempts in a row got no further than one before them."""
+    furthest = count = 0
+    for attempt in attempts:
+        step = attempt.last_step or 0
+        count = 1 if step > furthest else count + 1
+        furthest = max(furthest, step)
+    return count
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from headtune.study.record import Finalist, Verdict
 
 NOTHING_FEASIBLE = "no finalist meets every constraint"
 
+_FIRST = {"latency_ms": "fastest", "parameters": "smallest", "peak_memory_mb": "leanest"}
+
 
 def judge(
     finalists: Sequence[Finalist], objectives: Sequence[Objective], budget: bool
@@ -33,14 +35,20 @@ def judge(
     noise = SeedNoise.of([finalist.quality[quality.metric] for finalist in finalists])
     marked = _mark_ties(finalists, able, quality, noise)
     best = min(able, key=lambda index: quality.loss(fmean(marked[index].quality[quality.metric])))
-    if budget:
-        chosen, rule = best, f"the best {quality.metric} within the constraints"
-    else:
-        chosen, rule = _knee(marked, able, objectives, best, quality)
+    chosen, rule = (best, "the best") if budget else _knee(marked, able, objectives, best)
     faster = _fastest_tie(marked, able, chosen, quality, speed, noise)
-    if faster != chosen:
-        rule = f"the fastest plan whose {quality.metric} is not significantly worse than that of {rule}"
-    return marked, Verdict(recommended=faster, rule=rule, findings=_findings(marked, faster, quality, noise))
+    findings = _findings(marked, faster, quality, noise)
+    return marked, Verdict(
+        recommended=faster, rule=_rule(rule, faster != chosen, budget, quality, speed), findings=findings
+    )
+
+
+def _rule(chosen: str, by_tie: bool, budget: bool, quality: Objective, speed: Objective | None) -> str:
+    within = " within the constraints" if budget else ""
+    if by_tie and speed is not None:
+        first = _FIRST[speed.metric.partition("@")[0]]
+        return f"the {first} plan{within} whose {quality.metric} is not significantly worse than {chosen}"
+    return f"{chosen} {quality.metric}{within}" if chosen == "the best" else chosen
 
 
 def _value(finalist: Finalist, goal: Objective) -> float:
@@ -59,12 +67,12 @@ def _mark_ties(
 
 
 def _knee(
-    finalists: Sequence[Finalist], able: Sequence[int], objectives: Sequence[Objective], best: int, quality: Objective
+    finalists: Sequence[Finalist], able: Sequence[int], objectives: Sequence[Objective], best: int
 ) -> tuple[int, str]:
     points = [([_value(finalists[index], goal) for goal in objectives], index) for index in able]
     front = ParetoFront.of(objectives, points)
     if len(front) < 3:
-        return best, f"the best {quality.metric}"
+        return best, "the best"
     return front.knee(), "the knee of the front"
 
 

@@ -3,8 +3,9 @@
     python studies/benchmarks/overhead.py [TRIALS]
 
 The task trains nothing: it builds a small Transformer, reports three times and returns, so that what is left is the
-engine. Objectives are accuracy and parameters, so nothing is timed. Both sides run one trial at a time on warm workers
-of one Ray session. Seconds per trial are of the steady state: from the start of the fourth trial to the end of the last.
+engine. Objectives are accuracy and parameters, so nothing is timed. Both sides run one trial at a time on warm
+workers of one Ray session. Seconds per trial are of the steady state: from the start of the fourth trial to the end of
+the last.
 """
 
 import os

@@ -1,7 +1,12 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
+from headtune.config.problems import explain
+from headtune.config.schema import StudyFile
 
 TASK = "task = None\n"
 
@@ -94,3 +99,31 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write_text
+
+
+NEEDED: dict[str, Any] = {
+    "version": 1,
+    "name": "x",
+    "task": "package.module:task",
+    "space": {"hold": "width", "weights": "fresh"},
+    "objectives": [{"metric": "val_loss", "direction": "minimize"}],
+}
+
+
+@pytest.fixture
+def parse() -> Callable[..., StudyFile]:
+    """A study file with the required keys and others."""
+    return lambda **keys: StudyFile.model_validate({**NEEDED, **keys}, context=Path("/nowhere"))
+
+
+@pytest.fixture
+def problems(parse: Callable[..., StudyFile]) -> Callable[..., dict[str, str]]:
+    """What is wrong with a study file that has the required keys and others, by the path of the key."""
+
+    def find(**keys: object) -> dict[str, str]:
+        with pytest.raises(ValidationError) as caught:
+            parse(**keys)
+        found = [problem for error in caught.value.errors() for problem in explain(error, StudyFile)]
+        return {".".join(map(str, where)): sentence for where, sentence in found}
+
+    return find

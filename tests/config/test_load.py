@@ -275,7 +275,7 @@ def ends_well(path: Path, *overrides: str) -> None:
         assert "Input should" not in problem, f"an untranslated message: {problem}"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_anywhere(write: Write, valid: Nested, data: st.DataObject) -> None:
     broken = valid
@@ -286,7 +286,7 @@ def test_any_value_anywhere(write: Write, valid: Nested, data: st.DataObject) ->
     ends_well(write(yaml.safe_dump(broken, allow_unicode=True)))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_the_text(write: Write, full: str, data: st.DataObject) -> None:
     text = full

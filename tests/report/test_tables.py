@@ -46,6 +46,8 @@ def test_the_file_holds_the_record(record: StudyRecord) -> None:
     assert len(rows) == len(trials)
     for row, trial in zip(rows, trials, strict=True):
         assert trial.outcome is not None
+        assert trial.started is not None
+        assert trial.ended is not None
         assert row["number"] == trial.number
         assert (row["kind"], row["outcome"]) == (trial.kind, trial.outcome.value)
         assert row["reason"] == reason(trial)
@@ -56,6 +58,8 @@ def test_the_file_holds_the_record(record: StudyRecord) -> None:
         assert part(row, "seconds") == dict(trial.seconds)
         assert part(row, "heads") == {path: here.num_heads for path, here in trial.plan}
         assert row["reports"] == len(trial.curve)
+        assert row.get("last_report") == (trial.curve[-1][1] if trial.curve else None)
+        assert (row["started"], row["ended"]) == (trial.started.isoformat(), trial.ended.isoformat())
 
 
 def test_a_plan_can_be_made_again_from_its_row(make_record: MakeRecord) -> None:

@@ -154,6 +154,18 @@ def test_a_training_that_ends_its_process_again_and_again_counts_as_crashed(book
     )
 
 
+def test_a_training_that_gets_further_each_time_is_never_given_up(book: TrialBook) -> None:
+    """Hours on a machine that is taken away every hour: each attempt goes on from the last one's checkpoint."""
+    for attempt in range(1, 2 * ATTEMPTS):
+        book.reported(begin(book), attempt, 0.5)
+        book.release("its driver ended")
+    assert len(book.unfinished()) == 1
+    for _ in range(ATTEMPTS - 1):
+        book.reported(begin(book), 1, 0.5)
+        book.release("its driver ended")
+    assert [record.outcome for record in book.records()] == [Outcome.CRASHED]
+
+
 def test_a_trial_that_someone_ended_in_the_dashboard_is_left_as_it_is(storage: RDBStorage, book: TrialBook) -> None:
     record = book.measured(begin(book), MEASURED)
     optuna.load_study(study_name="vit", storage=storage).tell(record.number, state=TrialState.FAIL)

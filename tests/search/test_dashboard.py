@@ -38,7 +38,7 @@ def served(kit: ModuleType, url: str) -> Callable[[str], Any]:
     port = free_port()
     Thread(target=serve_dashboard, args=(url, "127.0.0.1", port), daemon=True).start()
 
-    def get(path: str) -> Any:  # noqa: ANN401
+    def get(path: str) -> Any:
         for _ in range(600):
             try:
                 with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:

@@ -136,7 +136,8 @@ def test_proposals_repeat_themselves_and_leave_everyones_generators_alone(name: 
     states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # type: ignore[union-attr]
 
     def drawn() -> list[object]:
-        return list(islice(proposals(sampler(name, 5), MIXED, CODEC, GOALS, LIMITS), 2))
+        asked = 1 if name == "gp" else 2
+        return list(islice(proposals(sampler(name, 5), MIXED, CODEC, GOALS, LIMITS), asked))
 
     first = drawn()
     assert drawn() == first

@@ -60,7 +60,7 @@ def test_with_a_budget_the_fastest_tie_of_the_best_is_chosen() -> None:
     marked, verdict = judge(noisy, GOALS, budget=True)
     assert verdict.recommended == 1
     assert verdict.rule == (
-        "the fastest plan whose accuracy is not significantly worse than that of the best accuracy within the constraints"
+        "the fastest plan within the constraints whose accuracy is not significantly worse than the best"
     )
     assert [one.tied_with_best for one in marked] == [False, True, True]
 

@@ -1,0 +1,96 @@
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from headtune.config.running import LatencySection, ResourcesSection, SearchSection, VerifySection
+from headtune.config.section import Section
+from headtune.study.spec import ExecutorName, Resources, SamplerName, SearchOptions, VerifyOptions
+from headtune.timing import LatencyProtocol
+
+Problems = Callable[..., dict[str, str]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "sentence"),
+    [
+        ({"latency": {"device": "gpu"}}, "latency.device", "must be auto, cpu, cuda or cuda:<number> (got 'gpu')"),
+        ({"latency": {"threads": 0}}, "latency.threads", "must be auto or a whole number of at least 1 (got 0)"),
+        (
+            {"latency": {"dtype": "float64"}},
+            "latency.dtype",
+            "must be float32, float16 or bfloat16 (got 'float64'); did you mean float16?",
+        ),
+        ({"latency": {"batch_size": 0}}, "latency.batch_size", "must be at least 1 (got 0)"),
+        (
+            {"latency": {"seq_len": [128, 512]}},
+            "latency.seq_len",
+            "several sequence lengths are not available yet; write one number",
+        ),
+        (
+            {"latency": {"mode": "decode"}},
+            "latency.mode",
+            "decode is not available yet: only forward is timed so far; write forward",
+        ),
+        ({"latency": {"mode": "backward"}}, "latency.mode", "must be forward (got 'backward')"),
+        ({"search": {"trials": 0}}, "search.trials", "must be at least 1 (got 0)"),
+        (
+            {"search": {"sampler": "grdi"}},
+            "search.sampler",
+            "must be auto, tpe, gp, nsga2, random or grid (got 'grdi'); did you mean grid?",
+        ),
+        ({"search": {"stop_early": "yes"}}, "search.stop_early", "must be true or false (got 'yes')"),
+        ({"verify": {"seeds": -1}}, "verify.seeds", "must be at least 0 (got -1)"),
+        ({"verify": {"top": 0}}, "verify.top", "must be at least 1 (got 0)"),
+        (
+            {"resources": {"gpus": 1.5}},
+            "resources.gpus",
+            "must be 0, a share of one GPU such as 0.5, or a whole number of GPUs (got 1.5)",
+        ),
+        (
+            {"resources": {"executor": "inline", "concurrent": 2}},
+            "resources.concurrent",
+            "must be 1 or auto under `executor: inline` (got 2)",
+        ),
+        (
+            {"resources": {"executor": "inline", "cluster": "auto"}},
+            "resources.cluster",
+            "must be local under `executor: inline`",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key_and_the_way_out(
+    problems: Problems, keys: dict[str, object], where: str, sentence: str
+) -> None:
+    assert problems(**keys) == {where: sentence}
+
+
+def test_the_words_of_the_file_are_those_of_the_study() -> None:
+    def words(section: type[Section], key: str) -> tuple[str, ...]:
+        return get_args(section.model_fields[key].annotation)
+
+    assert words(SearchSection, "sampler") == get_args(SamplerName)
+    assert words(ResourcesSection, "executor") == get_args(ExecutorName)
+    assert words(LatencySection, "dtype") == get_args(LatencyProtocol.__annotations__["dtype"])
+    assert words(LatencySection, "mode") == get_args(LatencyProtocol.__annotations__["mode"])
+
+
+def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
+    search, verify, latency, resources = SearchSection(), VerifySection(), LatencySection(), ResourcesSection()
+    assert SearchOptions() == SearchOptions(
+        trials=search.trials,
+        timeout_s=search.timeout,
+        sampler=search.sampler,
+        epochs=search.epochs,
+        stop_early=search.stop_early,
+    )
+    assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
+    assert (latency.threads, resources.concurrent) == ("auto", "auto")
+    assert LatencyProtocol() == LatencyProtocol(
+        device=latency.device,
+        dtype=latency.dtype,
+        batch_size=latency.batch_size,
+        seq_len=latency.seq_len,
+        mode=latency.mode,
+    )
+    assert Resources() == Resources(cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster)
