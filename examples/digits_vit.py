@@ -23,11 +23,11 @@ Digits = tuple[Tensor, Tensor]
 
 
 def load() -> tuple[Digits, Digits, Digits]:
-    """898 digits to train on, 360 to steer by, 539 to judge by."""
+    """600 digits to train on, 300 to steer by, 897 to judge by."""
     pictures, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(pictures, dtype=torch.float32).view(-1, 8, 8), torch.tensor(labels)
-    rest, test = train_test_split(range(len(y)), test_size=539, random_state=0, stratify=y)
-    train, val = train_test_split(rest, test_size=360, random_state=0, stratify=y[rest])
+    rest, test = train_test_split(range(len(y)), test_size=897, random_state=0, stratify=y)
+    train, val = train_test_split(rest, test_size=300, random_state=0, stratify=y[rest])
     x = (x - x[train].mean()) / x[train].std()
     return (x[train], y[train]), (x[val], y[val]), (x[test], y[test])
 
@@ -42,7 +42,7 @@ class ViT(nn.Module):
         super().__init__()
         self.patch = nn.Linear(PATCH * PATCH, WIDTH)
         self.summary = nn.Parameter(torch.zeros(1, WIDTH))
-        self.position = nn.Parameter(torch.randn(1 + (8 // PATCH) ** 2, WIDTH) * 0.02)
+        self.position = nn.Parameter(torch.randn(1 + (8 // PATCH) ** 2, WIDTH) * 0.1)
         self.layers = nn.Sequential(
             *(
                 nn.TransformerEncoderLayer(WIDTH, HEADS, WIDTH, dropout=0.0, batch_first=True, norm_first=True)
@@ -101,5 +101,5 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     model = ViT()
     assert task.train is not None
-    task.train(model, headtune.Run(epochs=10))
+    task.train(model, headtune.Run(epochs=14))
     print(f"test accuracy: {accuracy(model, test):.3f}")

@@ -28,7 +28,7 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
         return None
     named = {row.plan: row for row in reversed(rows) if row.recommended or {"present", "rule"} & set(row.labels)}
     figure, (axes,) = new_figure(4.4)
-    for trial in sorted(trials, key=lambda trial: trial.plan in named):
+    for trial in sorted(trials, key=lambda trial: _depth(named.get(trial.plan))):
         _draw(axes, trial, named.get(trial.plan))
     axes.set_xlabel("report of the training function")
     axes.set_ylabel(axis_label(objective))
@@ -41,6 +41,11 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
         alt=f"Learning curves of {count(len(trials), 'training')}: {objective.metric} at each report.",
         caption=_caption(trials, bool(named)),
     )
+
+
+def _depth(row: FrontRow | None) -> int:
+    """The recommended plan is drawn last, on top."""
+    return 0 if row is None else 1 + row.recommended
 
 
 def _finite(trial: TrialRecord) -> bool:
@@ -60,7 +65,8 @@ def _draw(axes: Axes, trial: TrialRecord, row: FrontRow | None) -> None:
 
 def _draw_legend(figure: Figure, trials: Sequence[TrialRecord], named: Sequence[FrontRow]) -> None:
     drawn = {trial.plan for trial in trials}
-    marks = {mark_of(row).words: mark_of(row).colour for row in named if row.plan in drawn}
+    last_first = sorted(named, key=_depth, reverse=True)
+    marks = {mark_of(row).words: mark_of(row).colour for row in last_first if row.plan in drawn}
     handles = [Line2D([], [], color=colour, linewidth=1.8, label=words) for words, colour in marks.items()]
     handles.append(Line2D([], [], color=_QUIET_LINE, linewidth=1.2, label="other trials" if named else "trials"))
     if any(trial.outcome is Outcome.STOPPED for trial in trials):

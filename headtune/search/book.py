@@ -10,9 +10,9 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+import headtune.search.attributes as attributes
 from headtune.errors import StorageError
 from headtune.pareto import Objective
-from headtune.search import attributes
 from headtune.search.attributes import Superseded
 from headtune.search.draft import Draft
 from headtune.search.storage import reason

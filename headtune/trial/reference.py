@@ -62,13 +62,17 @@ class TaskReference:
 
     Attributes:
         target: ``path/to/file.py:attr`` or ``package.module:attr``; ``attr`` is a Task or a function that returns one.
-        base: folder that a relative path starts from, and where modules are looked for first.
+        base: folder that a relative path starts from, and where modules are looked for first; made absolute.
         args: keyword arguments of that function.
     """
 
     target: str
     base: Path
     args: Mapping[str, JSON] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A worker may stand in another folder.
+        object.__setattr__(self, "base", self.base.resolve())
 
     def __hash__(self) -> int:
         return hash((self.target, self.base, frozenset(self.args)))
@@ -93,7 +97,7 @@ def _load(reference: TaskReference) -> Task:
     home, _, attr = reference.target.rpartition(":")
     if not home or not attr.isidentifier():
         raise TaskError(f"{where}: names no attribute; write path/to/file.py:attr or package.module:attr")
-    base = reference.base.resolve()
+    base = reference.base
     path = (base / home).resolve()
     module = import_file(path, where) if home.endswith(".py") else import_module(home, base, where)
     found = _attribute(module, attr, where)

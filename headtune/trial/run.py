@@ -74,7 +74,7 @@ class Run:
         """The last report; empty before the first."""
         return self._history[-1] if self._history else {}
 
-    def report(self, **metrics: float) -> None:
+    def report(self, **metrics: float | torch.Tensor) -> None:
         """Tell how good the model is now; the n-th call is step n.
 
         Args:

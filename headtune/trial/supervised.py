@@ -39,17 +39,13 @@ def Supervised(  # noqa: N802 -- named as what it makes, like Task beside it
     weights of one that was not, as long as *batches* draws from the global generators only.
 
     Args:
-        model: as in ``Task``.
-        inputs: as in ``Task``.
+        model, inputs, test: as in ``Task``.
         batches: ``() -> iterable of the batches of one epoch``, counted by a pass of its own if it has no length.
             Their tensors, also in tuples, lists and dicts, are moved to ``run.device``.
         loss: ``(model, batch) -> scalar tensor``.
         evaluate: ``(model) -> {metric: value}``; called in eval mode, without gradients.
-        monitor: the metric of *evaluate* by which an epoch is best.
-        mode: ``max`` if that metric is better when greater, ``min`` if when smaller.
-        test: as in ``Task``.
-        lr: peak learning rate.
-        weight_decay: of matrices.
+        monitor, mode: the metric of *evaluate* by which an epoch is best, and ``max`` or ``min``.
+        lr, weight_decay: the peak learning rate; the decay of matrices.
         warmup: share of the steps in which the learning rate rises.
         clip: greatest norm of all gradients together.
         autocast: ``torch.bfloat16``, or ``torch.float16`` with loss scaling; ``None`` for neither.
@@ -58,8 +54,7 @@ def Supervised(  # noqa: N802 -- named as what it makes, like Task beside it
     Raises:
         TaskError: every option that is out of range.
 
-    References:
-        Loshchilov and Hutter, Decoupled weight decay regularization, 2019, https://arxiv.org/abs/1711.05101
+    AdamW is of Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
     """
     if mode not in ("max", "min"):
         raise TaskError(f"Supervised: mode is max or min, got {mode!r}")

@@ -69,8 +69,8 @@ def test_where_the_only_feasible_plan_fails_the_search_exits_3_with_the_nearest_
     assert "No plan can be recommended." in out
     assert err.splitlines()[-2:] == [
         "error: no finalist meets every constraint",
-        f"error: parameters ≤ 2,857 weights: the limit is {least}, and the plans that were tried reach {least} to 4465; "
-        "raise the limit, or make the model smaller in other ways",
+        f"error: parameters ≤ 2,857 weights: the limit is {least}, and the plans that were tried reach {least} to "
+        "4465; raise the limit, or make the model smaller in other ways",
     ]
 
 

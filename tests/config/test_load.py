@@ -275,7 +275,7 @@ def ends_well(path: Path, *overrides: str) -> None:
         assert "Input should" not in problem, f"an untranslated message: {problem}"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_anywhere(write: Write, valid: Nested, data: st.DataObject) -> None:
     broken = valid
@@ -286,7 +286,7 @@ def test_any_value_anywhere(write: Write, valid: Nested, data: st.DataObject) ->
     ends_well(write(yaml.safe_dump(broken, allow_unicode=True)))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_the_text(write: Write, full: str, data: st.DataObject) -> None:
     text = full
@@ -303,7 +303,7 @@ def test_any_damage_to_the_text(write: Write, full: str, data: st.DataObject) ->
     ends_well(write(text))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200))
 @example(content=b"\xff\xfev\x00e\x00")
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
@@ -314,7 +314,7 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     ends_well(path)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.sampled_from(["search.trials", "space.heads", "objectives.0", "name", "x"]) | st.text(max_size=12),
     value=st.text(max_size=12),

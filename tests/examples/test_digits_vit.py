@@ -86,11 +86,11 @@ def test_accuracy_counts_what_is_right(digits_vit: ModuleType) -> None:
     assert digits_vit.accuracy(model, (torch.zeros(4, 8, 8), labels)) == 0.75
 
 
-def test_two_epochs_teach_it_something(digits_vit: ModuleType) -> None:
+def test_a_few_epochs_teach_it_something(digits_vit: ModuleType) -> None:
     task: Task = digits_vit.task
     torch.manual_seed(0)
     model = task.model()
-    run = headtune.Run(epochs=2, device="cpu")
+    run = headtune.Run(epochs=6, device="cpu")
     assert task.train is not None
     assert task.evaluate is not None
     task.train(model, run)

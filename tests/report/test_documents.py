@@ -17,7 +17,7 @@ from headtune.timing.protocol import LatencyProtocol
 MakeRecord = Callable[..., StudyRecord]
 
 
-def written(document: object) -> Any:  # noqa: ANN401 - JSON has many shapes
+def written(document: object) -> Any:
     return json.loads(json.dumps(document, allow_nan=False))
 
 

@@ -18,6 +18,7 @@ def draw(record: StudyRecord) -> Picture:
 
 def test_the_steps_are_the_growth(record: StudyRecord) -> None:
     line = draw(record).figure.axes[0].lines[0]
+    assert line.get_drawstyle() == "steps-post"
     growth = hypervolume_growth(record)
     assert list(np.asarray(line.get_xdata())) == [0, *(step.trained for step in growth)]
     assert list(np.asarray(line.get_ydata())) == [0.0, *(step.hypervolume for step in growth)]

@@ -97,6 +97,14 @@ def test_a_path_starts_at_the_base_and_may_climb(file: Path) -> None:
     assert TaskReference(target=f"{file}:task", base=Path("/")).load() is climbing.load()
 
 
+def test_a_relative_base_means_where_it_was_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    source = TaskReference(target="train.py:task", base=Path())
+    monkeypatch.chdir("/")
+    assert source == reference(file, "task")
+    assert isinstance(source.load(), Task)
+
+
 def test_a_task_by_the_name_of_its_module(file: Path) -> None:
     package = file.parent / "package_of_a_task"
     package.mkdir()
