@@ -40,6 +40,10 @@ class Logged:
         _log.info("%s: %d of %d trials done", self._phase, finished, trials)
         self.shown.plan(trials, finished)
 
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
+        """Pass them on; they are in the log of an earlier start."""
+        self.shown.earlier(records)
+
     def trial(self, record: TrialRecord) -> None:
         """Log how a trial ended."""
         if record.outcome is not None:

@@ -73,6 +73,10 @@ class Lines:
         self._progress.plan(trials, finished)
         self._write(f"{self._progress.phase_name}: {tally(self._progress)}")
 
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
+        """Let them count for the front; they were told when they ended."""
+        self._progress.earlier(records)
+
     def trial(self, record: TrialRecord) -> None:
         """Say how a trial ended, if it failed, or if the last line is old enough."""
         self._progress.trial(record)
@@ -111,6 +115,10 @@ class Screen:
     def plan(self, trials: int, finished: int) -> None:
         """Show how many trials are wanted."""
         self._progress.plan(trials, finished)
+
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
+        """Show them on the front."""
+        self._progress.earlier(records)
 
     def trial(self, record: TrialRecord) -> None:
         """Show the trial; write why it failed above the view."""

@@ -45,6 +45,10 @@ class Progress:
         self.asked, self._before, self._began = trials, finished, self._clock()
         self._here, self._started = {}, set()
 
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
+        """These had ended before this start."""
+        self._searched |= {record.number: record for record in records if record.kind != "verify"}
+
     def trial(self, record: TrialRecord) -> None:
         """A trial is now as *record* says."""
         self._here[record.number] = record

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import headtune.heads.legal as legal
 from headtune.errors import PlanError
-from headtune.heads import legal
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
 from headtune.heads.selector import select, unmatched

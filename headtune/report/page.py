@@ -7,7 +7,8 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from headtune.report import tally, wording
+import headtune.report.tally as tally
+import headtune.report.wording as wording
 from headtune.report.changes import Change, changes, direction_of, shown_metrics, unjudged_changes
 from headtune.report.figure_style import Picture, mark_of
 from headtune.report.front_rows import FrontRow, row_labelled

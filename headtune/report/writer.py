@@ -17,10 +17,11 @@ from headtune.report.page import render_page
 from headtune.report.sites_plot import sites_picture
 from headtune.report.tables import front_frame, trials_frame
 from headtune.study.record import StudyRecord
+from headtune.study.session import Study
 
 
-def write_report(record: StudyRecord, output: Path) -> tuple[Path, ...]:
-    """Write the report of a study, finished or not, into *output*.
+def write_report(study: Study | StudyRecord, output: Path | str) -> tuple[Path, ...]:
+    """Write the report of a study, finished or not, into the folder *output*.
 
     ``trials.csv``, ``front.csv``, ``front.json``, ``latency.json``, ``figures/*.png`` and ``report.html``, the last one
     self-contained. Each file is replaced whole; a picture that the study cannot fill yet is left out.
@@ -29,9 +30,10 @@ def write_report(record: StudyRecord, output: Path) -> tuple[Path, ...]:
         The files that were written.
 
     Raises:
-        StorageError: *output* cannot be written.
+        StorageError: *output* cannot be written, or the study holds nothing yet.
     """
-    folder, figures = open_folder(output), open_folder(output / "figures")
+    record = study.record() if isinstance(study, Study) else study
+    folder, figures = open_folder(Path(output)), open_folder(Path(output) / "figures")
     pictures = draw_pictures(record)
     page = render_page(record, front_table(record), {picture.name: picture for picture in pictures})
     return (

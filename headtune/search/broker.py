@@ -98,6 +98,7 @@ class SearchBroker:
         self._ending = ""
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
+        self._observer.earlier(self._course.ended)
         self._explain(baselines)
 
     @property

@@ -15,15 +15,19 @@ def check_unchanged(study: str, before: Mapping[str, Any], now: Mapping[str, Any
     Raises:
         StudyChangedError: lists every key that changed, with its old and its new value.
     """
-    old, new = _flat(json.loads(json.dumps(before))), _flat(json.loads(json.dumps(now)))
-    changed = [key for key in {**old, **new} if old.get(key, _MISSING) != new.get(key, _MISSING)]
-    if changed:
-        problems = [
-            f"{key}: was {old.get(key, _MISSING)} when study {study!r} began, is now {new.get(key, _MISSING)}"
-            for key in changed
-        ]
+    problems = [
+        f"{key}: was {old} when study {study!r} began, is now {new}" for key, (old, new) in changes(before, now).items()
+    ]
+    if problems:
         problems[-1] += f"; {_REMEDY}"
         raise StudyChangedError(*problems)
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Dotted key → old and new value in JSON, for each that changed."""
+    old, new = _flat(json.loads(json.dumps(before))), _flat(json.loads(json.dumps(now)))
+    pairs = {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in {**old, **new}}
+    return {key: (was, is_now) for key, (was, is_now) in pairs.items() if was != is_now}
 
 
 _MISSING = "not there"

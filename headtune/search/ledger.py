@@ -12,7 +12,7 @@ from headtune.errors import StorageError
 from headtune.pareto import Objective
 from headtune.search.book import TrialBook, told
 from headtune.search.facts import Facts
-from headtune.search.fingerprint import check_unchanged
+from headtune.search.fingerprint import changes, check_unchanged
 from headtune.search.lease import Lease, take_lock
 from headtune.search.lock import FileLock, lock_path
 from headtune.search.sqlite import drop_log, sqlite_path
@@ -110,7 +110,9 @@ class Ledger:
             lock = FileLock(lock_path(url, name))
             take_lock(lock, name)
             undo.callback(lock.release)
-            study_id = _begin(storage, name, objectives, {"objectives": goals, **fingerprint}, shown(url))
+            meaning = {"objectives": goals, **fingerprint}
+            _discard_untried(storage, name, meaning, lock)
+            study_id = _begin(storage, name, objectives, meaning, shown(url))
             facts = Facts(storage, study_id)
             lease = Lease.take(lock, facts, name)
             undo.callback(lease.release)
@@ -218,6 +220,19 @@ class Ledger:
             study_id = find_study(self._storage, self.name + VERIFY_SUFFIX)
         if study_id is not None:
             TrialBook(self._storage, study_id, ()).release(_STALE)
+
+
+def _discard_untried(storage: BaseStorage, name: str, meaning: Mapping[str, Any], lock: FileLock) -> None:
+    """Forget a study that never started a trial and now means something else: whoever mends a file may go on with it."""
+    found = find_study(storage, name)
+    if found is None or storage.get_n_trials(found) > 0:
+        return
+    facts = Facts(storage, found)
+    before = facts.recall("fingerprint")
+    if before is None or not changes(before, meaning):
+        return
+    Lease.take(lock, facts, name)  # refuses where a driver on another machine is about to start
+    storage.delete_study(found)
 
 
 def _begin(

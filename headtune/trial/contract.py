@@ -5,7 +5,7 @@ A trial's life: ``broker.propose`` → the worker builds, applies the plan and m
 process, one at a time; only the broker writes to the durable study.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -103,6 +103,10 @@ class Observer(Protocol):
         """How many trials this phase wants, and how many are already there."""
         ...
 
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
+        """The trials of this phase that had ended before this start."""
+        ...
+
     def trial(self, record: TrialRecord) -> None:
         """A trial started, was measured, reported or ended; *record* is its state now."""
         ...
@@ -118,6 +122,9 @@ class Silent:
         """Ignore."""
 
     def plan(self, trials: int, finished: int) -> None:
+        """Ignore."""
+
+    def earlier(self, records: Sequence[TrialRecord]) -> None:
         """Ignore."""
 
     def trial(self, record: TrialRecord) -> None:

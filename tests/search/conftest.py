@@ -1,7 +1,7 @@
 """A synthetic problem whose every answer is known, and a loop that runs a broker over it without Ray."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -128,6 +128,8 @@ class Listener:
 
     def plan(self, trials: int, finished: int) -> None:
         self.plans.append((trials, finished))
+
+    def earlier(self, records: Sequence[TrialRecord]) -> None: ...
 
     def trial(self, record: TrialRecord) -> None:
         self.records.append(record)

@@ -129,6 +129,15 @@ def test_a_changed_study_is_refused(make_spec: MakeSpec) -> None:
         search(make_spec(trials=3, epochs=3))
 
 
+def test_a_study_that_never_started_a_trial_may_be_mended(make_spec: MakeSpec) -> None:
+    impossible = make_spec(trials=3, limits=(Limit(metric="parameters", max=100),))
+    with pytest.raises(Infeasible):
+        search(impossible)
+    record = search(make_spec(trials=3, objectives=(QUALITY,), limits=(Limit(metric="parameters", max=10_000),)))
+    assert record.limits == {"parameters": 10_000}
+    assert len(record.trials) == 3
+
+
 def test_a_model_with_other_sites_is_refused(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     search(make_spec(trials=3))
     monkeypatch.setenv("TINY_LAYERS", "3")
