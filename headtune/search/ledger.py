@@ -223,7 +223,7 @@ class Ledger:
 
 
 def _discard_untried(storage: BaseStorage, name: str, meaning: Mapping[str, Any], lock: FileLock) -> None:
-    """Forget a study that never started a trial and now means something else: whoever mends a file may go on with it."""
+    """Forget a study that never started a trial and now means something else, so that a file can be mended."""
     found = find_study(storage, name)
     if found is None or storage.get_n_trials(found) > 0:
         return

@@ -148,6 +148,7 @@ def test_trials_of_an_earlier_start_are_on_the_front_and_counted_once(progress: 
     before = [ended(started(0), 0.9, 3.0), ended(started(1), 0.8, 1.0), ended(started(2, "verify"), 0.99, 0.5)]
     progress.plan(10, 2)
     progress.earlier(before)
+    progress.trial(started(3))
     progress.trial(ended(started(3), 0.95, 5.0))
     assert [record.number for record in progress.front.items] == [3, 0, 1]
     assert progress.done == 3
