@@ -9,6 +9,7 @@ from typing import Any
 
 from headtune.study.preparing import protocol_of
 from headtune.study.spec import StudySpec
+from headtune.trial import TaskReference
 
 PACKAGES = ("headtune", "torch", "optuna", "ray", "numpy")
 
@@ -28,6 +29,7 @@ def fingerprint(spec: StudySpec) -> dict[str, Any]:
     """What decides what a trial's values mean. More trials, other seeds to verify or other resources are not in it."""
     return {
         "task": spec.task.name,
+        "task_args": plain(spec.task.args) if isinstance(spec.task, TaskReference) else {},
         "weights": spec.weights,
         "space": plain(spec.space),
         "params": plain(spec.params),

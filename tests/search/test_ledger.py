@@ -116,7 +116,8 @@ def test_closing_lets_no_trial_run_on(url: str) -> None:
 
 
 def test_a_changed_study_is_refused_with_every_change_and_left_alone(url: str) -> None:
-    opened(url, space={"heads": [1, 2]}).close()
+    with opened(url, space={"heads": [1, 2]}) as ledger:
+        ledger.book().begin(record(), {}, {})
     other = (Objective(metric="val_accuracy", direction="maximize"),)
     with pytest.raises(StudyChangedError) as caught:
         opened(url, goals=other, space={"heads": "auto"})
@@ -130,6 +131,17 @@ def test_a_changed_study_is_refused_with_every_change_and_left_alone(url: str) -
     )
     with opened(url, space={"heads": [1, 2]}) as ledger:
         assert ledger.objectives == GOALS
+
+
+def test_a_study_that_never_started_a_trial_may_still_change(url: str) -> None:
+    with opened(url, space={"heads": [1, 2]}) as ledger:
+        ledger.remember("profile", "of the old space")
+    goals = GOALS[:1]
+    with opened(url, goals=goals, space={"heads": "auto"}) as ledger:
+        assert ledger.objectives == goals
+        assert ledger.recall("profile") is None
+    with opened(url, goals=goals, space={"heads": "auto"}) as ledger:
+        assert ledger.recall("lease")["holder"]["pid"] == os.getpid()
 
 
 def test_a_study_of_something_else_is_refused(url: str) -> None:
