@@ -42,18 +42,15 @@ def measure(
 
         spec = load_study(study, overrides or ())
         from headtune.cli.observers import watching
+        from headtune.execute import InlineExecutor
         from headtune.heads import HeadPlan
-        from headtune.study import check, executor_of, profile
+        from headtune.study import check, profile
 
         with watching() as observer:
             checked = check(spec, observer)
             hold, maximum = spec.space.hold, spec.space.maximum
             chosen = {text: HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum) for text in plans or ()}
-            executor = executor_of(spec)
-            try:
-                found = profile(spec, checked, executor, observer, plans=chosen or None, latency=True)
-            finally:
-                executor.close()
+            found = profile(spec, checked, InlineExecutor(), observer, plans=chosen or None, latency=True)
         if as_json:
             show_json(_document(found))
         else:
