@@ -29,8 +29,9 @@ def dashboard(
         from headtune.config import load_study
 
         spec = load_study(study, overrides or ())
-        from headtune.search import serve_dashboard
+        from headtune.search import Ledger, serve_dashboard
 
+        Ledger.read(spec.storage, spec.name)  # says in words that there is nothing to show yet
         say(f"http://{host}:{port}/ shows the study until Ctrl-C")
         serve_dashboard(spec.storage, host=host, port=port)
         say(_CLOSED)

@@ -24,7 +24,7 @@ def measure(
         typer.Option(
             "--plan",
             metavar="COUNTS",
-            help=r"A plan to time, heads\[/kv_heads]\[xhead_dim] by path, as in 'encoder.*=4 *=8/2'. "
+            help=r"A plan to time, heads\[/kv_heads]\[xhead_dim] by path; the last match wins: '*=8/2 encoder.*=4'. "
             "Repeat it for more. Without it: the smallest, the rule of thumb's, the present and the largest plan.",
             show_default=False,
         ),

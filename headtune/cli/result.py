@@ -17,7 +17,10 @@ def result_page(record: StudyRecord) -> list[RenderableType]:
     rows = front_table(record)
     top = headline(record, rows)
     findings = record.verdict.findings if record.verdict is not None else ()
-    recommended = next((str(row.plan) for row in rows if row.recommended), "")
+    chosen = next((row for row in rows if row.recommended), None)
+    recommended = "" if chosen is None else str(chosen.plan)
+    if chosen is not None and chosen.params:
+        recommended += " with " + ", ".join(f"{name} {setting(value)}" for name, value in chosen.params.items())
     return [
         front_rows(record, rows),
         "",

@@ -59,6 +59,7 @@ def finalist_to_json(finalist: Finalist) -> dict[str, Any]:
         "labels": list(finalist.labels),
         "tied_with_best": finalist.tied_with_best,
         "feasible": finalist.feasible,
+        "in_space": finalist.in_space,
     }
 
 
@@ -74,6 +75,7 @@ def finalist_from_json(data: Mapping[str, Any]) -> Finalist:
         test={metric: tuple(values) for metric, values in data["test"].items()},
         tied_with_best=data["tied_with_best"],
         feasible=data["feasible"],
+        in_space=data["in_space"],
     )
 
 

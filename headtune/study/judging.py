@@ -8,7 +8,7 @@ from headtune.pareto import Objective, ParetoFront
 from headtune.study.noise import SeedNoise
 from headtune.study.record import Finalist, Verdict
 
-NOTHING_FEASIBLE = "no finalist meets every constraint"
+NOTHING_FEASIBLE = "no finalist meets every constraint and lies in the space"
 
 _FIRST = {"latency_ms": "fastest", "parameters": "smallest", "peak_memory_mb": "leanest"}
 
@@ -29,7 +29,7 @@ def judge(
     """
     quality = next(goal for goal in objectives if not goal.measured)
     speed = next((goal for goal in objectives if goal.measured), None)
-    able = [index for index, finalist in enumerate(finalists) if finalist.feasible]
+    able = [index for index, finalist in enumerate(finalists) if finalist.feasible and finalist.in_space]
     if not able:
         return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE)
     noise = SeedNoise.of([finalist.quality[quality.metric] for finalist in finalists])
@@ -115,6 +115,9 @@ def _against(chosen: Finalist, other: Finalist, label: str, quality: Objective, 
     a, b = chosen.quality[quality.metric], other.quality[quality.metric]
     gap = fmean(a) - fmean(b)
     sure = "significant" if noise.differ(a, b) else "a tie within the noise"
+    others = [param for param, value in chosen.params.items() if other.params.get(param) != value]
+    if others:
+        sure += f"; {' and '.join(others)} changed too, so the change is not of heads alone"
     return (
         f"Against {name} ({other.plan.label}), {chosen.plan.label} changes {quality.metric} by {gap:+.4g} "
         f"({fmean(a):.4g} against {fmean(b):.4g} over {len(a)} seeds; spread over seeds {noise.sd:.4g}): {sure}."

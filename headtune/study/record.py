@@ -40,6 +40,7 @@ class Finalist:
         test: metric of ``Task.test`` → value per seed; empty without ``test``.
         tied_with_best: whether its quality is not significantly worse than the best finalist's.
         feasible: whether it meets every constraint, judged on the new profile.
+        in_space: whether the search may choose it; a baseline outside of the space is only shown.
     """
 
     plan: HeadPlan
@@ -51,6 +52,7 @@ class Finalist:
     test: Mapping[str, tuple[float, ...]]
     tied_with_best: bool
     feasible: bool
+    in_space: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         observer.phase("search", f"{spec.search.trials} trials, {checked.space.size} plans")
         executor.run(broker_of(spec, checked, ledger, setup, executor.slots, observer), setup)
         chosen = _finalists(spec, ledger)
-        finalists, verdict = verify(spec, setup, checked.baselines, chosen, ledger, executor, observer)
+        finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
     finally:
         executor.close()
     ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])

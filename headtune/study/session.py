@@ -15,6 +15,7 @@ from headtune.pareto import Objective, ParetoFront
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
 from headtune.study.finalists import front_of
+from headtune.study.narrator import Narrator
 from headtune.study.reading import read
 from headtune.study.record import StudyRecord
 from headtune.study.searching import search
@@ -127,14 +128,14 @@ class Study:
         Args:
             trials: plans to train in all, over every call.
             executor: ``ray`` for workers, ``inline`` for this process.
-            verify: how finalists are judged; five plans and three seeds by default.
+            verify: how finalists are judged; five plans and three seeds if ``None``.
             timeout_s: bound of the search in wall seconds, over every call.
-            observer: hears what happens.
+            observer: hears what happens; lines on stderr if ``None``.
         """
         self.close()
         options = replace(self._spec.search, trials=trials, timeout_s=timeout_s)
         spec = replace(self._spec, search=options, verify=verify or VerifyOptions(), executor=executor)
-        return search(spec, observer)
+        return search(spec, observer or Narrator())
 
     def ask(self) -> "AskedTrial":
         """The next trial to train. The first call takes the study's lease and profiles in this process.

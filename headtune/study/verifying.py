@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from headtune.heads import Baselines
 from headtune.search import Ledger, ReplayBroker, Retraining
+from headtune.study.checking import Checked
 from headtune.study.judging import judge
 from headtune.study.record import Finalist, Verdict
 from headtune.study.spec import StudySpec
@@ -17,7 +17,7 @@ from headtune.trial.setup import TrialSetup
 def verify(
     spec: StudySpec,
     setup: TrialSetup,
-    baselines: Baselines,
+    checked: Checked,
     chosen: Sequence[TrialRecord],
     ledger: Ledger,
     executor: Executor,
@@ -42,7 +42,7 @@ def verify(
         executor.run(broker, setup)
     retrained = ledger.verify_trials() if spec.verify.seeds else tuple(chosen)
     finalists = [
-        _finalist(trial, seen, setup, baselines, [again for again in retrained if _same(again, trial)])
+        _finalist(trial, seen, setup, checked, [again for again in retrained if _same(again, trial)])
         for trial, seen in zip(chosen, profiled, strict=True)
     ]
     trained = [finalist for finalist in finalists if finalist is not None]
@@ -62,7 +62,7 @@ def _same(a: TrialRecord, b: TrialRecord) -> bool:
 
 
 def _finalist(
-    trial: TrialRecord, seen: Profiled, setup: TrialSetup, baselines: Baselines, retrained: Sequence[TrialRecord]
+    trial: TrialRecord, seen: Profiled, setup: TrialSetup, checked: Checked, retrained: Sequence[TrialRecord]
 ) -> Finalist | None:
     """The finalist; ``None`` where not one retraining came to its end."""
     if not retrained:
@@ -73,13 +73,14 @@ def _finalist(
     return Finalist(
         plan=trial.plan,
         params=trial.params,
-        labels=baselines.names(trial.plan),
+        labels=checked.baselines.names(trial.plan),
         measured=seen.metrics(setup.reference_ms),
         latency=seen.latency,
         quality={metric: tuple(again.metrics[metric] for again in by_repeat) for metric in goals},
         test=_columns([again.test_metrics for again in by_repeat]),
         tied_with_best=False,
         feasible=all(amount <= 0 for amount in broken.values()),
+        in_space=trial.plan in checked.space,
     )
 
 

@@ -62,7 +62,11 @@ class Measurement:
     @property
     def broken(self) -> str:
         """Which constraints are broken, and by how much, as a sentence."""
-        amounts = [f"{name} by {amount:.4g}" for name, amount in self.violations.items() if amount > 0]
+        amounts = [
+            f"{name} by {amount:.4g}{' (by the upper end of its interval)' if name == 'latency_ms' else ''}"
+            for name, amount in self.violations.items()
+            if amount > 0
+        ]
         return f"breaks {' and '.join(amounts)}; known before training, so no epoch was paid"
 
 

@@ -68,7 +68,7 @@ def test_where_the_only_feasible_plan_fails_the_search_exits_3_with_the_nearest_
     assert (code, "Traceback" in err) == (3, False), err
     assert "No plan can be recommended." in out
     assert err.splitlines()[-2:] == [
-        "error: no finalist meets every constraint",
+        "error: no finalist meets every constraint and lies in the space",
         f"error: parameters ≤ 2,857 weights: the limit is {least}, and the plans that were tried reach {least} to "
         "4465; raise the limit, or make the model smaller in other ways",
     ]

@@ -1,5 +1,7 @@
 """The recommendation, against finalists whose right answer is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from headtune.heads import HeadCount, HeadPlan
@@ -81,6 +83,19 @@ def test_nothing_feasible_recommends_nothing() -> None:
     hopeless = [finalist(2, (0.9, 0.9), 1.0, feasible=False)]
     _, verdict = judge(hopeless, GOALS, budget=True)
     assert (verdict.recommended, verdict.rule) == (None, NOTHING_FEASIBLE)
+
+
+def test_a_plan_outside_of_the_space_is_judged_and_never_recommended() -> None:
+    outside = [replace(CLEAR[1], in_space=False), CLEAR[0], CLEAR[2]]
+    marked, verdict = judge(outside, GOALS, budget=False)
+    assert len(marked) == 3
+    assert verdict.recommended == 2
+
+
+def test_a_param_that_differs_is_named() -> None:
+    searched = [replace(CLEAR[3], params={"lr": 0.1}), replace(CLEAR[0], params={"lr": 0.2})]
+    _, verdict = judge(searched, GOALS, budget=True)
+    assert verdict.findings[0].endswith("significant; lr changed too, so the change is not of heads alone.")
 
 
 def test_heads_that_make_no_difference_are_said_to() -> None:
