@@ -8,6 +8,10 @@ from headtune.errors import InputError
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 
+MOST_THREADS = 1024
+"""More are a slip of the pen, and would stall the machine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyProtocol:
     """Everything that must be equal for two latencies to be comparable.
@@ -57,8 +61,10 @@ class LatencyProtocol:
             "seq_len": self.seq_len,
             "min_samples": self.min_samples,
         }
+        too_many = self.threads is not None and self.threads > MOST_THREADS
         amounts = {"max_seconds": self.max_seconds, "precision": self.precision}
         return [
             *(f"LatencyProtocol.{name} is {n}; use 1 or more" for name, n in counts.items() if n is not None and n < 1),
             *(f"LatencyProtocol.{name} is {x}; use more than 0" for name, x in amounts.items() if not x > 0),
+            *([f"LatencyProtocol.threads is {self.threads}; use at most {MOST_THREADS}"] if too_many else []),
         ]

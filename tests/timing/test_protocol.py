@@ -43,3 +43,9 @@ def test_a_time_that_is_not_a_number_is_refused() -> None:
 def test_a_replaced_value_is_checked_too() -> None:
     with pytest.raises(InputError, match=r"^LatencyProtocol\.threads is 0; use 1 or more$"):
         replace(LatencyProtocol(), threads=0)
+
+
+def test_more_threads_than_any_machine_has_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        LatencyProtocol(threads=10_000)
+    assert str(caught.value) == "LatencyProtocol.threads is 10000; use at most 1024"
