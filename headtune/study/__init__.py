@@ -1,7 +1,6 @@
 """The loop that most people meet: check, profile, search, verify, and what comes of it."""
 
 from headtune.study.checking import Checked, check
-from headtune.study.driver import executor_of
 from headtune.study.finalists import front_of
 from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
@@ -25,7 +24,6 @@ __all__ = [
     "Verdict",
     "VerifyOptions",
     "check",
-    "executor_of",
     "front_of",
     "profile",
     "read",

@@ -33,20 +33,21 @@ def choose_finalists(
             pick = max(rest, key=lambda trial: _volume([*chosen, trial], objectives, reference_point))
         chosen.append(pick)
         rest.remove(pick)
-    taken = {_identity(trial) for trial in chosen}
+    taken = {identity(trial) for trial in chosen}
     for trial in trials:
         if (
             trial.label in ALWAYS
             and trial.outcome is not None
             and trial.outcome.trained
-            and _identity(trial) not in taken
+            and identity(trial) not in taken
         ):
             chosen.append(trial)
-            taken.add(_identity(trial))
+            taken.add(identity(trial))
     return tuple(chosen)
 
 
-def _identity(trial: TrialRecord) -> tuple[object, ...]:
+def identity(trial: TrialRecord) -> tuple[object, ...]:
+    """What makes two trials trainings of one and the same thing, whatever their seeds."""
     return trial.plan, tuple(sorted(trial.params.items()))
 
 

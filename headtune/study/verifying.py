@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headtune.search import Ledger, ReplayBroker, Retraining
 from headtune.study.checking import Checked
+from headtune.study.finalists import identity
 from headtune.study.judging import judge
 from headtune.study.record import Finalist, Verdict
 from headtune.study.spec import StudySpec
@@ -42,7 +43,13 @@ def verify(
         executor.run(broker, setup)
     retrained = ledger.verify_trials() if spec.verify.seeds else tuple(chosen)
     finalists = [
-        _finalist(trial, seen, setup, checked, [again for again in retrained if _same(again, trial)])
+        _finalist(
+            trial,
+            seen,
+            setup,
+            checked,
+            [again for again in retrained if again.outcome is Outcome.OK and identity(again) == identity(trial)],
+        )
         for trial, seen in zip(chosen, profiled, strict=True)
     ]
     trained = [finalist for finalist in finalists if finalist is not None]
@@ -55,10 +62,6 @@ def _retrainings(chosen: Sequence[TrialRecord], seeds: int) -> list[Retraining]:
         for repeat in range(1, seeds + 1)
         for trial in chosen
     ]
-
-
-def _same(a: TrialRecord, b: TrialRecord) -> bool:
-    return a.plan == b.plan and dict(a.params) == dict(b.params) and a.outcome is Outcome.OK
 
 
 def _finalist(

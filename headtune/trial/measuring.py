@@ -72,7 +72,7 @@ def measure_trial(setup: TrialSetup, task: Task, request: TrialRequest, model: n
     seen = Profiled(parameters=count_parameters(model))
     broken = any(amount > 0 for amount in violations(setup, request.plan, seen).values())
     if not (broken and request.kind == "search"):
-        seen = _profile(setup, task, model, lane)
+        seen = _profile(setup, task, model, _reference(setup, task), lane)
     return Measurement(
         metrics=seen.metrics(setup.reference_ms),
         latency=seen.latency,
@@ -85,16 +85,21 @@ def profile_candidates(setup: TrialSetup, candidates: Sequence[Candidate]) -> tu
     task = setup.task.load()
     lane = lane_of(setup)
     with lane.shared():
-        return tuple(
-            _profile(setup, task, build_planned(setup, task, candidate.plan, candidate.params, REFERENCE_SEED), lane)
-            for candidate in candidates
-        )
+        reference = _reference(setup, task)
+        models = (build_planned(setup, task, one.plan, one.params, REFERENCE_SEED) for one in candidates)
+        return tuple(_profile(setup, task, model, reference, lane) for model in models)
 
 
-def _profile(setup: TrialSetup, task: Task, model: nn.Module, lane: Lane) -> Profiled:
+def _reference(setup: TrialSetup, task: Task) -> nn.Module | None:
+    """The model that every latency is measured in pairs with; ``None`` where none is measured."""
+    if not setup.needs_latency:
+        return None
+    return build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
+
+
+def _profile(setup: TrialSetup, task: Task, model: nn.Module, reference: nn.Module | None, lane: Lane) -> Profiled:
     latency = None
-    if setup.needs_latency:
-        reference = build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
+    if reference is not None:
         latency = measure(model, task.inputs, setup.latency, reference=reference, lane=lane)
     return Profiled(
         parameters=count_parameters(model),

@@ -1,12 +1,11 @@
 """``headtune.nn.HeadedAttention``: what an earlier plan, or the person, has put into the model."""
 
 from torch import nn
-from torch.nn.utils import parametrize
 
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
 from headtune.nn import HeadedAttention
-from headtune.surgery.adapters.ownership import replace_module, tied
+from headtune.surgery.adapters.ownership import replace_module, why_not_replaced
 from headtune.surgery.adapters.replacement import replacement
 from headtune.surgery.probe import AttentionCall, Projections
 
@@ -32,12 +31,7 @@ class Headed:
         self, model: nn.Module, site: AttentionSite, projections: Projections, wanted: HeadCount
     ) -> str | None:
         """Computed and tied weights cannot be replaced."""
-        block = _block(model, site.path)
-        if any(parametrize.is_parametrized(module) for module in block.modules()):
-            return "its weights are parametrized; call torch.nn.utils.parametrize.remove_parametrizations first"
-        prefix = f"{site.path}." if site.path else ""
-        ties = tied(model, (prefix + name for name, _ in block.named_parameters()))
-        return f"{ties[0]}: untie them first, or change neither" if ties else None
+        return why_not_replaced(model, _block(model, site.path), site.path)
 
     def rehead(self, model: nn.Module, site: AttentionSite, wanted: HeadCount) -> None:
         """Set the three counts, which ``forward`` reads."""

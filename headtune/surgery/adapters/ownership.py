@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from torch import nn
+from torch.nn.utils import parametrize
 
 
 def owner(model: nn.Module, parameter: str) -> tuple[str, nn.Module]:
@@ -33,3 +34,12 @@ def replace_module(model: nn.Module, old: nn.Module, new: nn.Module) -> nn.Modul
             if child is old:
                 parent.add_module(name, new)
     return model
+
+
+def why_not_replaced(model: nn.Module, block: nn.Module, path: str) -> str | None:
+    """Why another module cannot take the place of *block* at *path*: its weights are computed, or tied to others."""
+    if any(parametrize.is_parametrized(module) for module in block.modules()):
+        return "its weights are parametrized; call torch.nn.utils.parametrize.remove_parametrizations first"
+    prefix = f"{path}." if path else ""
+    ties = tied(model, (prefix + name for name, _ in block.named_parameters()))
+    return f"{ties[0]}: untie them first, or change neither" if ties else None

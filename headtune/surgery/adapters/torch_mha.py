@@ -1,11 +1,10 @@
 """``nn.MultiheadAttention``, alone and inside ``nn.Transformer``."""
 
 from torch import nn
-from torch.nn.utils import parametrize
 
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
-from headtune.surgery.adapters.ownership import replace_module, tied
+from headtune.surgery.adapters.ownership import replace_module, why_not_replaced
 from headtune.surgery.adapters.replacement import replacement
 from headtune.surgery.probe import AttentionCall, Projections
 
@@ -41,11 +40,7 @@ class TorchMHA:
                 f"{type(block).__name__} has a forward of its own, which a replacement would lose; "
                 "use nn.MultiheadAttention itself, or headtune.nn.HeadedAttention"
             )
-        if any(parametrize.is_parametrized(module) for module in block.modules()):
-            return "its weights are parametrized; call torch.nn.utils.parametrize.remove_parametrizations first"
-        prefix = f"{site.path}." if site.path else ""
-        ties = tied(model, (prefix + name for name, _ in block.named_parameters()))
-        return f"{ties[0]}: untie them first, or change neither" if ties else None
+        return why_not_replaced(model, block, site.path)
 
     def rehead(self, model: nn.Module, site: AttentionSite, wanted: HeadCount) -> None:
         """Set ``num_heads``, which decides, and ``head_dim``, which only informs."""
