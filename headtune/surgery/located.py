@@ -53,7 +53,7 @@ def survey(model: nn.Module, inputs: Inputs) -> Survey:
         raise SurgeryError(_nothing_seen(model, watched.unplaced))
     seen: dict[str, list[AttentionCall]] = {}
     for call in watched.calls:
-        seen.setdefault(_block_path(model, call), []).append(call)
+        seen.setdefault(block_path(model, call), []).append(call)
     located = {path: _located(model, path, seen[path]) for path, _ in model.named_modules() if path in seen}
     problems = [problem for problem in located.values() if isinstance(problem, str)]
     if problems:
@@ -62,7 +62,7 @@ def survey(model: nn.Module, inputs: Inputs) -> Survey:
     return Survey(blocks=blocks, unplaced=watched.unplaced, nan=watched.nan)
 
 
-def _block_path(model: nn.Module, call: AttentionCall) -> str:
+def block_path(model: nn.Module, call: AttentionCall) -> str:
     """The running module of a known family; else the innermost that holds the query projection, or any parameter."""
     paths = [frame.path for frame in reversed(call.frames)]
     for path in paths:

@@ -12,7 +12,7 @@ _PATTERNS = {
     "head_dim": r"(attn_|attention_)?head_(dim|size|width|features|channels)|dim_head|(d|dim)_?(head|kv|[qkvh])"
     r"|(qk|k|v|key|value)_dim|(dim|d|size|channels|features)_per_head|hd|hs",
     "width": r"(d|dim)_(inner|attn)|inner|(total|all)_head_(dim|size)"
-    r"|(inner|attn|attention|q|qkv|proj|projection|internal|total)_(dim|size|width)",
+    r"|split_size|(inner|attn|attention|q|qkv|proj|projection|internal|total)_(dim|size|width)",
     "kv_width": r"(kv|k|v)_(size|dim|width)|dim_kv|(inner_kv|kv_inner)(_dim)?",
 }
 _QUANTITIES = {quantity: re.compile(pattern) for quantity, pattern in _PATTERNS.items()}

@@ -23,12 +23,23 @@ class Fused:
     v: Flow
 
 
+def given_to_sdpa(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Query, key and value of a ``scaled_dot_product_attention`` call."""
+    given: dict[str, object] = {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
+    match tuple(given.get(name) for name in ("query", "key", "value")):
+        case (Tensor() as query, Tensor() as key, Tensor() as value):
+            return query, key, value
+    return None
+
+
 def read_sdpa(args: Sequence[object], kwargs: Mapping[str, object], flow: Callable[[Tensor], Flow]) -> Fused | None:
     """The attention of a ``scaled_dot_product_attention`` call; a boolean mask is True where attention is allowed."""
-    given: dict[str, object] = {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
-    query, key, value, scale = (given.get(name) for name in ("query", "key", "value", "scale"))
-    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+    operands = given_to_sdpa(args, kwargs)
+    if operands is None:
         return None
+    query, key, value = operands
+    given: dict[str, object] = {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
+    scale = given.get("scale")
     q, k, head_dim = flow(query), flow(key), query.shape[-1]
     heads = count_heads(query, head_dim, q.positions)
     apart = entered_apart(q, k)

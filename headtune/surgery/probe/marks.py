@@ -12,7 +12,11 @@ from headtune.surgery.probe.operations import EXPAND, PLUS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Query-key products on their way to a softmax."""
+    """Query-key products on their way to a softmax.
+
+    Attributes:
+        number: counts the products of one forward pass; -1 inside a fused function.
+    """
 
     q: Flow
     k: Flow
@@ -21,6 +25,7 @@ class Scores:
     head_dim: int
     two_inputs: bool
     scale: float
+    number: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ class Recorder:
         self.unplaced: list[str] = []
         self._parameters = {id(parameter): name for name, parameter in model.named_parameters()}
         self._trail = Trail()
+        self._products = 0
         self._handlers: dict[object, Handler] = {
             SDPA: self._see_sdpa,
             MULTI_HEAD: self._see_multi_head,
@@ -65,17 +66,41 @@ class Recorder:
         if handler is None or not handler(function, args, kwargs, outputs[0]):
             self._trail.carry(function, _tensors([*args, *kwargs.values()]), outputs, factor(function, args))
 
+    def projection(
+        self, function: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Tensor, str] | None:
+        """What this call projects, and the name of the model's weight that it projects with; None for other calls."""
+        if function in LINEAR | ADDMM | CONV:
+            pairs = [_projected(function, args, kwargs)]
+        elif function in MATMUL | RMATMUL | BADDBMM | EINSUM and (factors := product(function, args, kwargs)):
+            pairs = [(factors.left, factors.right), (factors.right, factors.left)]
+        else:
+            pairs = []
+        named = ((pair[0], name) for pair in pairs if pair is not None and (name := self._name(pair[1])) is not None)
+        return next(named, None)
+
+    def call_read_in(self, source: Tensor) -> int | None:
+        """The number of the attention call whose weighted values *source* holds."""
+        return self._trail.on(source).call
+
+    def scores_in(self, tensor: Tensor) -> Scores | None:
+        """The query-key products that *tensor* holds, before the softmax or after it."""
+        mark = self._trail.on(tensor)
+        return mark.scores if mark.weights is None else mark.weights.scores
+
+    def replace(self, old: Tensor, new: Tensor) -> None:
+        """Take *new* for *old* from now on."""
+        self._trail.put(new, self._trail.on(old))
+
     def _see_projection(
         self, function: object, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
     ) -> bool:
-        given = [*args, *(kwargs[name] for name in ("input", "mat1", "mat2", "weight") if name in kwargs)]
-        start = 1 if function in ADDMM else 0
-        match given[start : start + 2]:
-            case [Tensor() as source, Tensor() as weight]:
-                features = result.shape[1 if function in CONV else -1]
-                self._project(source, weight, result, result.numel() // max(features, 1))
-                return True
-        return False
+        pair = _projected(function, args, kwargs)
+        if pair is None:
+            return False
+        features = result.shape[1 if function in CONV else -1]
+        self._project(*pair, result, result.numel() // max(features, 1))
+        return True
 
     def _project(self, source: Tensor, weight: Tensor, result: Tensor, positions: int) -> None:
         name = self._name(weight) or ""
@@ -139,7 +164,9 @@ class Recorder:
             head_dim=head_dim,
             two_inputs=result.shape[-2] != result.shape[-1] if apart is None else apart,
             scale=q.scale * k.scale * factors.alpha,
+            number=self._products,
         )
+        self._products += 1
         self._trail.put(result, Mark(scores=scores))
         return True
 
@@ -196,6 +223,18 @@ class Recorder:
     @property
     def _path(self) -> str:
         return self.frames[-1].path if self.frames else ""
+
+
+def _projected(
+    function: object, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Tensor, Tensor] | None:
+    """What a linear map or a convolution reads, and its weight."""
+    given = [*args, *(kwargs[name] for name in ("input", "mat1", "mat2", "weight") if name in kwargs)]
+    start = 1 if function in ADDMM else 0
+    match given[start : start + 2]:
+        case [Tensor() as source, Tensor() as weight]:
+            return source, weight
+    return None
 
 
 def _tensors(value: object) -> list[Tensor]:

@@ -54,18 +54,28 @@ def watch(model: nn.Module, inputs: Inputs) -> Watched:
         ForwardFailed: the forward pass raised.
     """
     recorder = Recorder(model)
+    with torch.no_grad():
+        output = observe(model, inputs, recorder, _Watcher(recorder))
+    return Watched(
+        calls=tuple(recorder.calls), unplaced=tuple(dict.fromkeys(recorder.unplaced)), nan=_holds_nan(output)
+    )
+
+
+def observe(model: nn.Module, inputs: Inputs, recorder: Recorder, mode: TorchFunctionMode) -> object:
+    """What *model* returns, run once in eval mode with *mode* seeing every function; it is left as it was.
+
+    Raises:
+        ForwardFailed: the forward pass raised.
+    """
     snapshot = Snapshot.of(model)
     try:
-        with isolated(model), torch.no_grad(), _eager(model), _framed(model, recorder), _Watcher(recorder):
+        with isolated(model), _eager(model), _framed(model, recorder), mode:
             model.eval()
-            output = call(model, inputs)
+            return call(model, inputs)
     except Exception as error:
         raise ForwardFailed(recorder.frames[-1].path if recorder.frames else "", error) from error
     finally:
         snapshot.restore()
-    return Watched(
-        calls=tuple(recorder.calls), unplaced=tuple(dict.fromkeys(recorder.unplaced)), nan=_holds_nan(output)
-    )
 
 
 class _Watcher(TorchFunctionMode):
