@@ -5,10 +5,14 @@ from torch import nn
 from headtune.surgery.adapters.adapter import Adapter
 from headtune.surgery.adapters.handwritten import Handwritten
 from headtune.surgery.adapters.headed import Headed
+from headtune.surgery.adapters.hugging_face import HuggingFace
 from headtune.surgery.adapters.input_sized import InputSized
 from headtune.surgery.adapters.torch_mha import TorchMHA
 
-ADAPTERS: tuple[Adapter, ...] = (Headed(), TorchMHA())
+WHOLE: tuple[Adapter, ...] = (Headed(), TorchMHA())
+"""The families whose class is the whole block."""
+
+ADAPTERS: tuple[Adapter, ...] = (*WHOLE, HuggingFace())
 """The families that are known by their class."""
 
 FALLBACK: Adapter = Handwritten()
@@ -27,9 +31,11 @@ __all__ = [
     "ADAPTERS",
     "FALLBACK",
     "SECOND_FALLBACK",
+    "WHOLE",
     "Adapter",
     "Handwritten",
     "Headed",
+    "HuggingFace",
     "InputSized",
     "TorchMHA",
     "adapter_for",

@@ -9,8 +9,7 @@ from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters.attributes import held, set_counts
 from headtune.surgery.adapters.layout import Layout, kv_heads_by_rows, rows, why_not
-from headtune.surgery.adapters.linears import resize_linear
-from headtune.surgery.adapters.ownership import owner
+from headtune.surgery.adapters.linears import resize
 from headtune.surgery.probe import AttentionCall, Projections
 
 _PARTIAL_ROTARY = re.compile(r"rot.*(dim|size|feature)|(dim|size|feature).*rot")
@@ -43,10 +42,24 @@ class Handwritten:
                 f"{site.head_dim} features; store them, as in self.num_heads, and let forward read them there"
             )
         if wanted.num_heads // wanted.num_kv_heads != site.group_size and not quantities & {"kv_heads", "group_size"}:
-            return f"{type(block).__name__} has no attribute that holds its key/value heads, as in self.num_kv_heads"
+            return self.why_no_groups(block)
         if wanted.head_dim != site.head_dim:
-            return next(_sized_by_head_dim(block, site), None)
+            return next(self.sized_by_head_dim(block, site), None)
         return None
+
+    def why_no_groups(self, block: nn.Module) -> str | None:
+        """Why a block that says nothing of key/value heads cannot share them."""
+        return f"{type(block).__name__} has no attribute that holds its key/value heads, as in self.num_kv_heads"
+
+    def sized_by_head_dim(self, block: nn.Module, site: AttentionSite) -> Iterator[str]:
+        """Reasons why the block cannot take another head_dim."""
+        for name, module in block.named_modules():
+            sized = isinstance(module, nn.LayerNorm | nn.RMSNorm) and module.normalized_shape == (site.head_dim,)
+            if sized and site.head_dim != site.embed_dim:
+                yield f"{name} normalises over the {site.head_dim} features of a head; hold head_dim instead"
+            for attribute, value in vars(module).items():
+                if isinstance(value, int) and _PARTIAL_ROTARY.search(attribute.lower()):
+                    yield f"{attribute}={value} fixes how many of a head's features are rotated; hold head_dim instead"
 
     def why_not_resize(
         self, model: nn.Module, site: AttentionSite, projections: Projections, wanted: HeadCount
@@ -62,27 +75,10 @@ class Handwritten:
         """Resize the projections and set the attributes."""
         layout = Layout.of(projections)
         for name, part in layout.parts.items():
-            resize_linear(_linear(model, name), rows=rows(part, wanted))
-        resize_linear(_linear(model, layout.out), columns=wanted.num_heads * wanted.head_dim)
+            resize(model, name, made=rows(part, wanted))
+        resize(model, layout.out, read=wanted.num_heads * wanted.head_dim)
         self.rehead(model, site, wanted)
         return model
 
     def settle(self, model: nn.Module) -> None:
         """Nothing."""
-
-
-def _sized_by_head_dim(block: nn.Module, site: AttentionSite) -> Iterator[str]:
-    """Reasons why the block cannot take another head_dim."""
-    for name, module in block.named_modules():
-        sized = isinstance(module, nn.LayerNorm | nn.RMSNorm) and module.normalized_shape == (site.head_dim,)
-        if sized and site.head_dim != site.embed_dim:
-            yield f"{name} normalises over the {site.head_dim} features of a head; hold head_dim instead"
-        for attribute, value in vars(module).items():
-            if isinstance(value, int) and _PARTIAL_ROTARY.search(attribute.lower()):
-                yield f"{attribute}={value} fixes how many of a head's features are rotated; hold head_dim instead"
-
-
-def _linear(model: nn.Module, weight: str) -> nn.Linear:
-    _, module = owner(model, weight)
-    assert isinstance(module, nn.Linear)
-    return module

@@ -6,10 +6,10 @@ H query heads, K key/value heads, D features per head.
 from dataclasses import dataclass
 
 from torch import nn
-from torch.nn.utils import parametrize
 
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
+from headtune.surgery.adapters.linears import features, why_not_linear
 from headtune.surgery.adapters.ownership import owner, tied
 from headtune.surgery.probe import AttentionCall, Projections
 
@@ -53,11 +53,11 @@ def kv_heads_by_rows(model: nn.Module, call: AttentionCall) -> int | None:
         return None
     name = next(iter(call.projections.k))
     _, module = owner(model, name)
-    if not isinstance(module, nn.Linear):
+    if why_not_linear(model, name) is not None:
         return None
     queries = call.num_heads if name in call.projections.q else 0
     shares = 2 if name in call.projections.v else 1
-    heads, rest = divmod(module.out_features, call.head_dim)
+    heads, rest = divmod(features(module)[0], call.head_dim)
     kv_heads, uneven = divmod(heads - queries, shares)
     fits = not rest and not uneven and kv_heads > 0 and call.num_heads % kv_heads == 0
     return kv_heads if fits else None
@@ -72,15 +72,15 @@ def why_not(model: nn.Module, site: AttentionSite, seen: Projections) -> str | N
         return reason
     layout = Layout.of(seen)
     for name in layout.weights:
-        if reason := _why_not_linear(model, name):
+        if reason := why_not_linear(model, name):
             return reason
     for name, part in layout.parts.items():
-        expected, found = rows(part, site.present), model.get_parameter(name).shape[0]
+        expected, found = rows(part, site.present), features(owner(model, name)[1])[0]
         if expected != found:
             return (
                 f"{name} has {found} rows, where {site.present} needs {expected}; headtune does not know what they mean"
             )
-    if (found := model.get_parameter(layout.out).shape[1]) != site.width:
+    if (found := features(owner(model, layout.out)[1])[1]) != site.width:
         return f"{layout.out} reads {found} features, where the heads put out {site.width}"
     ties = tied(model, layout.weights)
     return f"{ties[0]}: untie them first, or change neither" if ties else None
@@ -95,11 +95,4 @@ def _why_not_one(weights: frozenset[str], verb: str) -> str | None:
         )
     if len(weights) > 1:
         return f"{verb} several projections ({', '.join(sorted(weights))}); merge adapters such as LoRA first"
-    return None
-
-
-def _why_not_linear(model: nn.Module, name: str) -> str | None:
-    _, module = owner(model, name)
-    if parametrize.is_parametrized(module) or not isinstance(module, nn.Linear) or not name.endswith("weight"):
-        return f"{name} belongs to {type(module).__name__}, and only nn.Linear can be resized; use that"
     return None

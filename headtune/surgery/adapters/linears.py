@@ -1,23 +1,64 @@
-"""Changing the size of an ``nn.Linear`` where it stands."""
+"""Linear maps as they stand in a model: ``nn.Linear``, and the transposed ``Conv1D`` of transformers."""
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
+
+from headtune.surgery.adapters.ownership import owner
 
 
-def resize_linear(linear: nn.Linear, *, rows: int | None = None, columns: int | None = None) -> None:
-    """Give *linear* other output (*rows*) or input (*columns*) features, keeping its place, hooks, device and type.
+def is_conv1d(module: nn.Module) -> bool:
+    """Whether *module* is transformers' linear map whose weight is (in, out)."""
+    return any(cls.__name__ == "Conv1D" and cls.__module__.startswith("transformers.") for cls in type(module).__mro__)
 
-    Tensors whose shape changes are new ones, drawn by the module's own ``reset_parameters``; the others stay.
+
+def features(module: nn.Module) -> tuple[int, int]:
+    """How many features a linear map puts out and reads."""
+    rows, columns = module.get_parameter("weight").shape
+    return (columns, rows) if is_conv1d(module) else (rows, columns)
+
+
+def why_not_linear(model: nn.Module, weight: str) -> str | None:
+    """Why the holder of *weight* is no linear map that can change its size, as a sentence; ``None`` when it is one."""
+    _, module = owner(model, weight)
+    linear = isinstance(module, nn.Linear) or is_conv1d(module)
+    if parametrize.is_parametrized(module) or not linear or not weight.endswith("weight"):
+        return f"{weight} belongs to {type(module).__name__}, and only nn.Linear and Conv1D can change their size"
+    return None
+
+
+def resize(model: nn.Module, weight: str, *, made: int | None = None, read: int | None = None) -> None:
+    """Let the linear map of that *weight* put out (*made*) or *read* other features; it keeps its place, hooks and type.
+
+    Tensors whose shape changes are new ones, drawn as the model draws them: by the nearest ``_init_weights(module)``
+    around it (the custom of transformers and of nanoGPT), else by the module's own ``reset_parameters``. The others
+    stay.
     """
-    shape = (rows or linear.out_features, columns or linear.in_features)
-    if shape == tuple(linear.weight.shape):
+    path, module = owner(model, weight)
+    before = features(module)
+    after = (made or before[0], read or before[1])
+    if after == before:
         return
-    weight, bias = linear.weight, linear.bias
-    linear.weight = nn.Parameter(weight.new_empty(shape), weight.requires_grad)
+    old, bias = module.get_parameter("weight"), module._parameters.get("bias")
+    shape = after[::-1] if is_conv1d(module) else after
+    module.register_parameter("weight", nn.Parameter(old.new_empty(shape), old.requires_grad))
     if bias is not None:
-        linear.bias = nn.Parameter(bias.new_empty(shape[0]), bias.requires_grad)
-    linear.out_features, linear.in_features = shape
+        module.register_parameter("bias", nn.Parameter(bias.new_empty(after[0]), bias.requires_grad))
+    for name, value in zip(("nf", "nx") if is_conv1d(module) else ("out_features", "in_features"), after, strict=True):
+        setattr(module, name, value)
     with torch.no_grad():
-        linear.reset_parameters()
-    if bias is not None and bias.shape == linear.bias.shape:
-        linear.bias = bias
+        _draw(model, path, module)
+    if bias is not None and after[0] == before[0]:
+        module.register_parameter("bias", bias)
+
+
+def _draw(model: nn.Module, path: str, module: nn.Module) -> None:
+    parents = [path.rpartition(".")[0]] if path else []
+    while parents and parents[-1]:
+        parents.append(parents[-1].rpartition(".")[0])
+    for parent in parents:
+        draw = getattr(model.get_submodule(parent), "_init_weights", None)
+        if callable(draw):
+            draw(module)
+            return
+    module.reset_parameters()  # type: ignore[operator]
