@@ -36,6 +36,10 @@ class Original:
         """What multiplies the scores of the block at *path*."""
         return self.survey.blocks[path].call.scale
 
+    def rotated(self, path: str) -> int:
+        """How many features of a head the positions rotate in the block at *path*; 0 for none."""
+        return self.survey.blocks[path].call.rotated
+
     def projections(self, path: str) -> Projections:
         """The projections of the block at *path*."""
         return self.survey.blocks[path].call.projections

@@ -40,7 +40,9 @@ def verdict(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
         found = survey(model, original.inputs)
     except ForwardFailed as failed:
         return _not_running(failed, made)
-    wrong = dict([*_wrong_scales(found, made, original), *_wrong_counts(found, plan)])
+    wrong = dict(
+        [*_wrong_rotations(found, made, original), *_wrong_scales(found, made, original), *_wrong_counts(found, plan)]
+    )
     if not wrong and found.nan and not original.survey.nan:
         asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in made)
         return Verdict(problems=(f"{asked}: the output is not a number any more; {_REMEDY}",))
@@ -93,6 +95,20 @@ def _wrong_scales(found: Survey, made: Sequence[Change], original: Original) -> 
                 path,
                 f"its scores are still scaled by {block.call.scale:.4g}, where {new} features per head need "
                 f"{expected:.4g}; let forward compute the scale, or store it as self.scale",
+            )
+
+
+def _wrong_rotations(found: Survey, made: Sequence[Change], original: Original) -> Iterator[tuple[str, str]]:
+    """A table of rotary positions that did not follow head_dim may run in silence, where it rotates a part of a head."""
+    for change in made:
+        path, old, new = change.site.path, change.site.head_dim, change.wanted.head_dim
+        rotated = found.blocks[path].call.rotated if path in found.blocks else 0
+        if old != new and rotated and rotated == original.rotated(path):
+            yield (
+                path,
+                f"its positions rotate {rotated} of a head's {new} features, as of {old} before; let forward take the "
+                "size of its rotary table from head_dim, give every block that shares the table the same head_dim, "
+                "or hold head_dim instead",
             )
 
 

@@ -158,12 +158,12 @@ TRAITS = {
     ),
     "weight norm": (None, COMPUTED),
     "old weight norm": (None, COMPUTED),
-    "parameter": (None, "the model: weight belongs to Refusing, and only nn.Linear can be resized; use that"),
+    "parameter": (None, "the model: weight belongs to Refusing, and only nn.Linear and Conv1D can change their size"),
     "no projection out": (
         None,
         "the model: its output is read by no projection that headtune could see; use nn.Linear",
     ),
-    "conv": (None, "the model: qkv.weight belongs to Conv1d, and only nn.Linear can be resized; use that"),
+    "conv": (None, "the model: qkv.weight belongs to Conv1d, and only nn.Linear and Conv1D can change their size"),
 }
 
 

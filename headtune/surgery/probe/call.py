@@ -42,6 +42,7 @@ class AttentionCall:
         num_kv_heads: key heads that differ; ``num_heads`` where that cannot be told.
         head_dim: features over which a score is summed.
         scale: what multiplies the scores between the projections and the softmax.
+        rotated: features of the table that rotates each head's queries by position; 0 where nothing does.
         two_inputs: queries and keys were projected from different tensors.
         causal: no query attended to a later key.
         projections: the weights involved.
@@ -52,6 +53,7 @@ class AttentionCall:
     num_kv_heads: int
     head_dim: int
     scale: float
+    rotated: int = 0
     two_inputs: bool
     causal: bool
     projections: Projections

@@ -16,18 +16,23 @@ class Flow:
         positions: vectors that the projection put out; 0 when unknown.
         entered: what the projection read.
         scale: product of the numbers that multiplied the projection's output.
+        rotated: features of a table that multiplied them, as rotary positions do; 0 for none.
     """
 
     weights: frozenset[str] = frozenset()
     positions: int = 0
     entered: Tensor | None = None
     scale: float = 1.0
+    rotated: int = 0
 
 
 def merged(flows: Sequence[Flow]) -> Flow:
     """The flow of a tensor computed from several: all their weights, and the first one's way."""
     first = flows[0]
-    return first if len(flows) == 1 else replace(first, weights=frozenset().union(*(flow.weights for flow in flows)))
+    if len(flows) == 1:
+        return first
+    weights = frozenset().union(*(flow.weights for flow in flows))
+    return replace(first, weights=weights, rotated=max(flow.rotated for flow in flows))
 
 
 def entered_apart(q: Flow, k: Flow) -> bool | None:

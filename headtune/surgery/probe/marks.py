@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
+from torch.nn import Parameter
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from headtune.surgery.probe.flow import Flow, merged
-from headtune.surgery.probe.operations import EXPAND, PLUS
+from headtune.surgery.probe.operations import EXPAND, PLUS, TIMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +84,24 @@ class Trail:
             factor: the number that it multiplied with, 1 otherwise.
         """
         marked = [(tensor, mark) for tensor in inputs if (mark := self.on(tensor)) is not _NONE]
+        table = _table(function, [tensor for tensor in inputs if self.on(tensor) is _NONE]) if marked else 0
         for output in outputs if marked else ():
-            mark = _carried(function, marked, output, factor)
+            mark = _carried(function, marked, output, factor, table)
             if mark != _NONE:
                 self.put(output, mark)
 
 
-def _carried(function: object, marked: Sequence[tuple[Tensor, Mark]], output: Tensor, factor: float) -> Mark:
+def _carried(
+    function: object, marked: Sequence[tuple[Tensor, Mark]], output: Tensor, factor: float, table: int
+) -> Mark:
     flows = [(tensor, mark.flow) for tensor, mark in marked if mark.flow is not None]
     flow = merged([flow for _, flow in flows]) if flows else None
     if flow is not None:
         flow = replace(
-            flow, scale=flow.scale * factor, positions=flow.positions * _copies(function, flows[0][0], output)
+            flow,
+            scale=flow.scale * factor,
+            positions=flow.positions * _copies(function, flows[0][0], output),
+            rotated=max(flow.rotated, table),
         )
     maps = [mark for tensor, mark in marked if _same_map(tensor, output)]
     scores = next((mark.scores for mark in maps if mark.scores is not None), None)
@@ -107,6 +114,14 @@ def _carried(function: object, marked: Sequence[tuple[Tensor, Mark]], output: Te
         loose=any(mark.loose for mark in maps) or _mixed(marked, output),
         call=made[0] if made and function not in PLUS else None,
     )
+
+
+def _table(function: object, others: Sequence[Tensor]) -> int:
+    """Features of a table that this call multiplies with: of what came from no projection, and is no parameter."""
+    if function not in TIMES:
+        return 0
+    tables = [one for one in others if one.dim() > 0 and one.shape[-1] > 1 and not isinstance(one, Parameter)]
+    return max((one.shape[-1] * (2 if one.is_complex() else 1) for one in tables), default=0)
 
 
 def _mixed(marked: Sequence[tuple[Tensor, Mark]], output: Tensor) -> bool:

@@ -211,6 +211,7 @@ class Recorder:
                 num_kv_heads=scores.num_kv_heads,
                 head_dim=scores.head_dim,
                 scale=scores.scale,
+                rotated=scores.q.rotated,
                 two_inputs=scores.two_inputs,
                 causal=causal,
                 projections=Projections(q=scores.q.weights, k=scores.k.weights, v=v.weights),

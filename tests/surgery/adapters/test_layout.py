@@ -118,7 +118,7 @@ def test_weights_that_another_module_holds_too_are_refused(zoo: SimpleNamespace)
         ),
         (
             projections("scale", "scale", "scale", "scale"),
-            "scale belongs to Scaled, and only nn.Linear can be resized; use that",
+            "scale belongs to Scaled, and only nn.Linear and Conv1D can change their size",
         ),
     ],
 )

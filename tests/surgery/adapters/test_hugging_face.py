@@ -1,0 +1,117 @@
+"""Against the truth that transformers itself can build: the same weights under a configuration with other counts."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from headtune.errors import SurgeryError
+from headtune.heads.count import HeadCount
+from headtune.heads.plan import HeadPlan
+from headtune.surgery import apply_plan, find_sites
+
+transformers = pytest.importorskip("transformers")
+
+IDS = {"input_ids": torch.tensor([[5, 3, 8, 1, 9, 2, 7]])}
+COMMON = {"vocab_size": 50, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 48}
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "bert": ("Bert", {"num_attention_heads": 8}, {"num_attention_heads": 4}),
+    "albert": ("Albert", {"num_attention_heads": 8, "embedding_size": 16}, {"num_attention_heads": 4}),
+    "gpt2": ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 8}, {"n_head": 4}),
+    "llama": (
+        "Llama",
+        {"num_attention_heads": 8, "num_key_value_heads": 2},
+        {"num_attention_heads": 4, "num_key_value_heads": 1},
+    ),
+    "phi3": (
+        "Phi3",
+        {"num_attention_heads": 8, "num_key_value_heads": 4, "pad_token_id": 0},
+        {"num_attention_heads": 4, "num_key_value_heads": 2},
+    ),
+    "gpt_neox": ("GPTNeoX", {"num_attention_heads": 8}, {"num_attention_heads": 4}),
+}
+
+
+def built(family: str, **config: Any) -> nn.Module:
+    made = getattr(transformers, f"{family}Config")(**{**COMMON, **config})
+    torch.manual_seed(0)
+    model: nn.Module = getattr(transformers, f"{family}Model")(made)
+    return model
+
+
+def inputs_of(model: nn.Module) -> dict[str, Any]:
+    return {**IDS, "use_cache": False} if hasattr(model.config, "use_cache") else dict(IDS)
+
+
+def halved(model: nn.Module, first: int | None = None) -> HeadPlan:
+    """Half of the heads, twice as wide, at the first sites only where a number is given."""
+    sites = find_sites(model, inputs_of(model))
+    counts = {
+        site.path: HeadCount(site.num_heads // 2, max(1, site.num_kv_heads // 2), 2 * site.head_dim)
+        if first is None or index < first
+        else site.present
+        for index, site in enumerate(sites)
+    }
+    return HeadPlan.of(counts)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+def test_reheaded_is_built_with_that_count_to_the_last_bit(case: str, kernel: str) -> None:
+    family, present, wanted = CASES[case]
+    model = built(family, **present, attn_implementation=kernel)
+    truth = built(family, **{**present, **wanted}, attn_implementation=kernel)
+    truth.load_state_dict(model.state_dict())
+    reheaded = apply_plan(model, halved(model), inputs_of(model), hold="width")
+    with torch.no_grad():
+        found, expected, before = (one.eval()(**inputs_of(model))[0] for one in (reheaded, truth, model))
+    assert torch.equal(found, expected)
+    assert not torch.allclose(found, before, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["llama", "phi3", "gpt_neox"])
+def test_layers_that_share_a_table_of_rotations_share_a_head_dim(case: str) -> None:
+    family, present, _ = CASES[case]
+    model = built(family, **present)
+    with pytest.raises(SurgeryError, match=r"layers\.0\.(self_attn|attention)"):
+        apply_plan(model, halved(model, first=1), inputs_of(model), hold="width")
+
+
+def test_a_partly_rotated_head_with_a_stale_table_would_run_in_silence() -> None:
+    """Why the guard is needed: nothing raises, and the count is as asked."""
+    model = built("Phi3", num_attention_heads=8, num_key_value_heads=8, pad_token_id=0)
+    for layer in model.layers:
+        layer.self_attn.head_dim, layer.self_attn.scaling = 16, 16**-0.5
+    model.config.num_attention_heads = 4
+    with torch.no_grad():
+        model.eval()(**inputs_of(model))
+    assert [site.present for site in find_sites(model, inputs_of(model))] == [HeadCount(4, 4, 16)] * 2
+
+
+def test_norms_over_a_head_refuse_another_head_dim() -> None:
+    model = built("Qwen3", num_attention_heads=8, num_key_value_heads=2, head_dim=8)
+    with pytest.raises(SurgeryError, match=r"layers\.0\.self_attn"):
+        apply_plan(model, halved(model), inputs_of(model), hold="width")
+
+
+def test_groups_come_to_a_block_that_had_none() -> None:
+    """BERT under SDPA: keys and values of one head serve two."""
+    model = built("Bert", num_attention_heads=8)
+    sites = find_sites(model, IDS)
+    plan = HeadPlan.of({site.path: HeadCount(8, 4, 8) for site in sites})
+    grouped = apply_plan(model, plan, IDS, hold="head_dim")
+    assert [site.present for site in find_sites(grouped, IDS)] == [HeadCount(8, 4, 8)] * 2
+    assert grouped.encoder.layer[0].attention.self.key.weight.shape == (32, 64)
+
+
+def test_resized_tensors_are_drawn_as_the_model_draws_them() -> None:
+    model = built("GPT2", n_embd=64, n_layer=1, n_head=4)
+    inputs = inputs_of(model)
+    plan = HeadPlan.of({site.path: HeadCount(8, 8, 16) for site in find_sites(model, inputs)})
+    larger = apply_plan(model, plan, inputs, hold="head_dim")
+    weight = larger.h[0].attn.c_attn.weight
+    assert weight.shape == (64, 384)
+    # Normal with 0.02; the standard deviation of 24,576 numbers strays by 0.45 %, six times that is allowed.
+    assert weight.std().item() == pytest.approx(0.02, rel=0.03)
+    assert not larger.h[0].attn.c_attn.bias.any()
