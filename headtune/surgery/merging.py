@@ -1,21 +1,69 @@
-"""Sharing key/value heads between query heads of a trained model, by the mean of those that become one."""
+"""Sharing key/value heads between the query heads of a trained model, by the mean of those that become one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from headtune.errors import SurgeryError
+from headtune.errors import PlanError
+from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters import adapter_for
 from headtune.surgery.adapters.linears import is_conv1d
 from headtune.surgery.adapters.ownership import owner
-from headtune.surgery.wiring import Features, Wiring
+from headtune.surgery.inputs import Inputs, check_inputs
+from headtune.surgery.original import Original
+from headtune.surgery.plan_check import plan_problems
+from headtune.surgery.proof import followed, outputs_after, proven
+from headtune.surgery.refusals import check_workable
+from headtune.surgery.slicing import drop_outputs
+from headtune.surgery.wiring import Wiring
 
-Groups = Sequence[Sequence[Features]]
-"""For each key/value head that remains, the features of the heads that become it."""
+Pool = tuple[tuple[int, ...], ...]
+"""The features of each head that becomes the same one, in the same order in every head."""
+
+
+def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = True) -> nn.Module:
+    """A copy of *model* whose query heads share key/value heads, each the mean of the heads that became it.
+
+    Grouped-query attention made from multi-head attention by mean pooling (GQA, Ainslie et al. 2023): neighbours are
+    joined, biases too. The result is compared with the model in which every head has its group's mean.
+
+    Args:
+        model: left as it is, unless *copy* is false.
+        plan: the counts of every site; heads and head_dim as they are, key/value heads a divisor of what they are.
+        inputs: positional arguments of ``forward`` as a tuple, or keyword arguments as a dict.
+        copy: False edits *model* itself, and puts everything back if that fails.
+
+    Returns:
+        The copy, or *model* itself. An optimizer made before holds old parameters.
+
+    Raises:
+        PlanError: the plan asks for more than merging (every problem).
+        SurgeryError: a block cannot share heads (every reason), or the result computes something else.
+    """
+    check_workable(model)
+    check_inputs(inputs)
+    sites = Original(model, inputs).sites
+    problems = [*plan_problems(plan, sites, "head_dim"), *_plan_problems(plan, sites)]
+    if problems:
+        raise PlanError(*problems)
+    changed = [site for site in sites if plan[site.path] != site.present]
+    found = followed(model, inputs, changed)
+    merges = [Merge.of(site, found[site.path], plan[site.path]) for site in changed]
+
+    def expand(opened: nn.Module) -> None:
+        for merge in merges:
+            merge.expand(opened)
+
+    def share(opened: nn.Module) -> None:
+        for merge in merges:
+            merge.make(opened)
+
+    expected = outputs_after(model, inputs, changed, expand)
+    return proven(model, plan, inputs, changed, edit=share, expected=expected, copy=copy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,56 +71,63 @@ class Merge:
     """What one site shares.
 
     Attributes:
-        pools: weight → for each head that remains, the features of the heads that become it, aligned.
+        wanted: its counts afterwards.
+        pools: weight → one pool for each head that remains.
     """
 
     site: AttentionSite
-    num_kv_heads: int
-    pools: Mapping[str, tuple[tuple[tuple[int, ...], ...], ...]]
+    wanted: HeadCount
+    pools: Mapping[str, tuple[Pool, ...]]
 
     @classmethod
-    def of(cls, site: AttentionSite, wiring: Wiring, num_kv_heads: int) -> "Merge":
-        """The merge of a site's key/value heads into *num_kv_heads* groups of neighbours."""
-        size = site.num_heads // num_kv_heads
-        pools: dict[str, list[tuple[tuple[int, ...], ...]]] = {}
-        for first in range(0, site.num_heads, size):
-            for side in (wiring.k, wiring.v):
-                distinct = dict.fromkeys(
-                    (name, tuple(sorted(found))) for one in side[first : first + size] for name, found in one.items()
-                )
-                for name in dict.fromkeys(name for name, _ in distinct):
-                    pools.setdefault(name, []).append(tuple(found for other, found in distinct if other == name))
-        return cls(site=site, num_kv_heads=num_kv_heads, pools={name: tuple(found) for name, found in pools.items()})
+    def of(cls, site: AttentionSite, wiring: Wiring, wanted: HeadCount) -> "Merge":
+        """The merge of neighbouring key/value heads, by the rows that make them."""
+        size = wanted.num_heads // wanted.num_kv_heads
+        pools: dict[str, list[Pool]] = {}
+        for side in (wiring.k, wiring.v):
+            for first in range(0, wanted.num_heads, size):
+                members = side[first : first + size]
+                for name in dict.fromkeys(name for features in members for name in features):
+                    heads = dict.fromkeys(tuple(sorted(features[name])) for features in members)
+                    pools.setdefault(name, []).append(tuple(heads))
+        return cls(site=site, wanted=wanted, pools={name: tuple(found) for name, found in pools.items()})
+
+    def expand(self, model: nn.Module) -> None:
+        """Give every head of a group the group's mean: what merging computes, without sharing."""
+        for name, pools in self.pools.items():
+            module = owner(model, name)[1]
+            for parameter, dim in (("weight", 1 if is_conv1d(module) else 0), ("bias", 0)):
+                old = module._parameters.get(parameter)
+                if old is not None:
+                    module.register_parameter(parameter, _pooled(old, dim, pools))
+
+    def make(self, model: nn.Module) -> None:
+        """Keep one head of each group, its mean."""
+        self.expand(model)
+        for name, pools in self.pools.items():
+            left_over = frozenset(index for pool in pools for head in pool[1:] for index in head)
+            drop_outputs(owner(model, name)[1], left_over)
+        adapter_for(model.get_submodule(self.site.path)).rehead(model, self.site, self.wanted)
 
 
-def expand(model: nn.Module, merge: Merge) -> None:
-    """Give every head of a group the group's mean: what merging computes, without sharing."""
-    for name, pools in merge.pools.items():
-        module = owner(model, name)[1]
-        for parameter, dim in _sliced(module):
-            pooled = _pooled(module.get_parameter(parameter), dim, pools)
-            module.register_parameter(parameter, pooled)
+def _plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite]) -> list[str]:
+    problems = []
+    for site in sites:
+        wanted = plan[site.path] if site.path in plan.paths else site.present
+        if (wanted.num_heads, wanted.head_dim) != (site.num_heads, site.head_dim):
+            problems.append(f"{site.path}: merging keeps heads and head_dim, here {site.present}; the plan has {wanted}")
+        elif wanted.num_kv_heads < 1 or site.num_kv_heads % wanted.num_kv_heads:
+            problems.append(
+                f"{site.path}: {site.num_kv_heads} key/value heads do not merge into {wanted.num_kv_heads} equal groups"
+            )
+    return problems
 
 
-def drop(merge: Merge) -> Mapping[str, frozenset[int]]:
-    """The features that are left over once each group's first head holds its mean."""
-    return {
-        name: frozenset(index for pool in pools for head in pool[1:] for index in head)
-        for name, pools in merge.pools.items()
-    }
-
-
-def _sliced(module: nn.Module) -> list[tuple[str, int]]:
-    """The parameters whose entries belong to output features, and along which dimension."""
-    weight = [("weight", 1 if is_conv1d(module) else 0)]
-    return weight + ([("bias", 0)] if module._parameters.get("bias") is not None else [])
-
-
-def _pooled(old: nn.Parameter, dim: int, pools: tuple[tuple[tuple[int, ...], ...], ...]) -> nn.Parameter:
+def _pooled(old: nn.Parameter, dim: int, pools: Sequence[Pool]) -> nn.Parameter:
     new = old.detach().clone()
     for pool in pools:
-        heads = [old.detach().index_select(dim, torch.tensor(head, device=old.device)) for head in pool]
-        mean = torch.stack(heads).double().mean(0).to(old.dtype)
-        for head in pool:
-            new.index_copy_(dim, torch.tensor(head, device=old.device), mean)
+        places = [torch.tensor(head, device=old.device) for head in pool]
+        mean = torch.stack([old.detach().index_select(dim, place).double() for place in places]).mean(0)
+        for place in places:
+            new.index_copy_(dim, place, mean.to(old.dtype))
     return nn.Parameter(new, old.requires_grad)

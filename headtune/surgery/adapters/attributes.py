@@ -15,7 +15,7 @@ def held(block: nn.Module, present: HeadCount) -> frozenset[str]:
     """The quantities (``heads``, ``head_dim``, …) that the block, its submodules and their configurations hold."""
     found = set()
     for module in written(block):
-        for values in (vars(module), *(_fields(config) for _, config in _configs(module))):
+        for values in (vars(module), *(fields_of(config) for _, config in _configs(module))):
             found |= {quantity for _, quantity in _counts(values, present)}
     return frozenset(found)
 
@@ -43,8 +43,8 @@ def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[s
     """
     for module in written(block):
         for name, config in list(_configs(module)):
-            if changed := new(_fields(config)):
-                setattr(module, name, _changed_copy(config, changed))
+            if changed := new(fields_of(config)):
+                setattr(module, name, changed_copy(config, changed))
         for name, value in new(vars(module)).items():
             setattr(module, name, value)
 
@@ -77,18 +77,20 @@ def _counts(values: Mapping[str, object], present: HeadCount) -> Iterator[tuple[
 
 
 def _configs(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Attributes that may be configurations: dicts with string keys, and objects that hold attributes."""
-    for name, value in vars(module).items():
-        if isinstance(value, dict):
-            found = not name.startswith("_") and all(isinstance(key, str) for key in value)
-        else:
-            holds = dataclasses.is_dataclass(value) or bool(type(value).__dictoffset__)
-            found = holds and not callable(value) and not isinstance(value, Tensor)
-        if found:
-            yield name, value
+    """Attributes that may be configurations."""
+    return ((name, value) for name, value in vars(module).items() if is_config(name, value))
 
 
-def _fields(config: object) -> Mapping[str, object]:
+def is_config(name: str, value: object) -> bool:
+    """Whether an attribute may be a configuration: a dict with string keys, or an object that holds attributes."""
+    if isinstance(value, dict):
+        return not name.startswith("_") and all(isinstance(key, str) for key in value)
+    holds = dataclasses.is_dataclass(value) or bool(type(value).__dictoffset__)
+    return holds and not callable(value) and not isinstance(value, Tensor)
+
+
+def fields_of(config: object) -> Mapping[str, object]:
+    """What a configuration holds, by name."""
     if isinstance(config, dict):
         return config
     if dataclasses.is_dataclass(config):
@@ -96,7 +98,8 @@ def _fields(config: object) -> Mapping[str, object]:
     return vars(config)
 
 
-def _changed_copy(config: object, changed: Mapping[str, object]) -> object:
+def changed_copy(config: object, changed: Mapping[str, object]) -> object:
+    """A copy of a configuration in which some values are others."""
     if isinstance(config, dict):
         return {**config, **changed}
     new = copy.copy(config)

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MethodType
 
 from torch import Tensor, nn
@@ -59,13 +59,13 @@ class InputSized:
         self._handwritten.resize(model, site, projections, wanted)
         block = model.get_submodule(site.path)
         linears = [owner(model, weight)[1] for weight in Layout.of(projections).parts]
-        seen = _undress(block, linears) or site.embed_dim
+        seen = undress(block, linears) or site.embed_dim
         width = wanted.num_heads * wanted.head_dim
         set_values(
             block, lambda values: {name: width for name, value in values.items() if _is_embed(name, value, seen)}
         )
         if width != site.embed_dim:
-            _dress(block, linears, width)
+            dress(block, linears, width)
         return model
 
     def settle(self, model: nn.Module) -> None:
@@ -109,7 +109,8 @@ def _is_embed(name: str, value: object, embed_dim: int) -> bool:
     return isinstance(value, int) and value == embed_dim and _EMBED_NAME.fullmatch(name.lower().lstrip("_")) is not None
 
 
-def _dress(block: nn.Module, linears: list[nn.Module], width: int) -> None:
+def dress(block: nn.Module, linears: Sequence[nn.Module], width: int) -> None:
+    """Hand *block* inputs of the given width from now on, and its projections the true ones."""
     disguise = Disguise(width)
     block.register_forward_pre_hook(disguise.put_on, with_kwargs=True)
     block.register_forward_hook(disguise.take_off, always_call=True)
@@ -117,7 +118,27 @@ def _dress(block: nn.Module, linears: list[nn.Module], width: int) -> None:
         linear.register_forward_pre_hook(disguise.look_under)
 
 
-def _undress(block: nn.Module, linears: list[nn.Module]) -> int | None:
+def disguise_of(block: nn.Module) -> tuple[int, tuple[str, ...]] | None:
+    """The width that *block* is handed, and the paths inside it of the projections that see through it; or None."""
+    worn = next((found for hook in block._forward_pre_hooks.values() if (found := _disguise(hook, "put_on"))), None)
+    if worn is None:
+        return None
+    seeing = [
+        path
+        for path, module in block.named_modules()
+        if any(_disguise(hook, "look_under") is worn for hook in module._forward_pre_hooks.values())
+    ]
+    return worn.width, tuple(seeing)
+
+
+def _disguise(hook: object, role: str) -> Disguise | None:
+    """The disguise that a hook belongs to, if it is of that role."""
+    if isinstance(hook, MethodType) and isinstance(hook.__self__, Disguise) and hook.__name__ == role:
+        return hook.__self__
+    return None
+
+
+def undress(block: nn.Module, linears: Sequence[nn.Module]) -> int | None:
     """Take an earlier disguise off; returns its width, or None where there was none."""
     width = None
     for module in (block, *linears):

@@ -1,5 +1,7 @@
 """The wiring of every attention block of a model."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -7,12 +9,29 @@ from headtune.surgery.inputs import Inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
+from headtune.surgery.wiring import reasons
 from headtune.surgery.wiring.tracing import Tracer
 from headtune.surgery.wiring.wiring import Wiring
 
 
-def wirings(model: nn.Module, inputs: Inputs) -> dict[str, Wiring]:
-    """For each attention block whose heads could be followed, its wiring, from one forward pass with gradients.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What one forward pass showed of the wires of a model.
+
+    Attributes:
+        wirings: path of a block → its wiring.
+        reasons: path of a block whose heads could not be followed → why, as a sentence.
+    """
+
+    wirings: dict[str, Wiring]
+    reasons: dict[str, str]
+
+
+def follow(model: nn.Module, inputs: Inputs) -> Followed:
+    """Follow the heads of every attention block, in one forward pass.
+
+    Values are read, so that no head can be followed on the meta device. The insides of ``nn.MultiheadAttention`` cannot
+    be seen; put a :class:`headtune.nn.HeadedAttention` in its place first.
 
     Args:
         model: left as it is.
@@ -23,11 +42,26 @@ def wirings(model: nn.Module, inputs: Inputs) -> dict[str, Wiring]:
     """
     recorder = Recorder(model)
     tracer = Tracer(recorder)
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.no_grad():
         observe(model, inputs, recorder, tracer)
-    found: dict[str, Wiring] = {}
+    found: dict[str, list[Wiring | str]] = {}
     for number, call in enumerate(recorder.calls):
-        wiring = tracer.wirings.get(number)
-        if wiring is not None and wiring.num_heads == call.num_heads:
-            found.setdefault(block_path(model, call), wiring)
-    return found
+        found.setdefault(block_path(model, call), []).append(tracer.outcome(number))
+    joined = {path: _joined(outcomes) for path, outcomes in found.items()}
+    return Followed(
+        wirings={path: outcome for path, outcome in joined.items() if isinstance(outcome, Wiring)},
+        reasons={path: outcome for path, outcome in joined.items() if isinstance(outcome, str)},
+    )
+
+
+def wirings(model: nn.Module, inputs: Inputs) -> dict[str, Wiring]:
+    """For each attention block whose heads could be followed, its wiring: what :func:`follow` finds."""
+    return follow(model, inputs).wirings
+
+
+def _joined(outcomes: list[Wiring | str]) -> Wiring | str:
+    """The one outcome of all computations of a block."""
+    reason = next((outcome for outcome in outcomes if isinstance(outcome, str)), None)
+    if reason is not None:
+        return reason
+    return outcomes[0] if all(outcome == outcomes[0] for outcome in outcomes) else reasons.SEVERAL

@@ -1,0 +1,141 @@
+"""Models of transformers, whose own ``save_pretrained`` and ``from_pretrained`` know nothing of surgery.
+
+The configuration of a changed model carries what surgery changed, under a key that transformers passes on. It also
+asks, in words, for a fusion and an attention implementation that do not exist: a plain ``from_pretrained`` of such a
+folder, which would build the unchanged skeleton, raises an error with these words.
+"""
+
+import copy
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from headtune.errors import StorageError
+from headtune.surgery.inputs import described
+from headtune.surgery.saving.document import described_edits
+from headtune.surgery.saving.rebuilding import rebuilt
+from headtune.surgery.saving.tensors import cast_as_saved
+from headtune.surgery.saving.values import Json
+
+CONFIG = "config.json"
+_KEY = "headtune"
+_REFUSAL = "headtune changed the attention of this model; load it with headtune.load(folder, ModelClass)"
+_MARKERS: dict[str, Json] = {"fusion_config": {_REFUSAL: True}, "attn_implementation": _REFUSAL}
+
+
+def is_pretrained(model: nn.Module) -> bool:
+    """Whether *model* is one of transformers' own."""
+    return is_pretrained_class(type(model))
+
+
+def is_pretrained_class(build: object) -> bool:
+    """Whether *build* is a model class of transformers."""
+    transformers = sys.modules.get("transformers")
+    return transformers is not None and isinstance(build, type) and issubclass(build, transformers.PreTrainedModel)
+
+
+def inscribe(model: nn.Module) -> None:
+    """Let the configuration of a transformers model carry what surgery changed, so that ``save_pretrained`` writes it.
+
+    The configuration gives way to a copy, since other models may have been made from it.
+    """
+    if not is_pretrained(model):
+        return
+    try:
+        inscription = _inscription(described_edits(model))
+    except StorageError as error:
+        inscription = {_KEY: {"problems": list(error.problems)}, **_MARKERS}
+    old = vars(model)["config"]
+    new = copy.copy(old)
+    vars(new).update(inscription)
+    for module in model.modules():
+        if vars(module).get("config") is old:
+            vars(module)["config"] = new
+
+
+def save_pretrained(model: Any, folder: Path) -> None:  # noqa: ANN401
+    """What the model's own ``save_pretrained`` writes, with what surgery changed.
+
+    Raises:
+        StorageError: a change cannot be written down.
+    """
+    inscription = _inscription(described_edits(model))
+    model.save_pretrained(folder)
+    file = folder / CONFIG
+    config = {key: value for key, value in json.loads(file.read_text()).items() if key not in (_KEY, *_MARKERS)}
+    file.write_text(json.dumps(config | inscription, indent=2, sort_keys=True) + "\n")
+
+
+def load_pretrained(folder: Path, cls: Any, **options: object) -> nn.Module:  # noqa: ANN401
+    """What *cls* builds, changed as the folder says, with the folder's tensors.
+
+    Args:
+        folder: what ``save_pretrained`` wrote.
+        cls: the model's class.
+        options: for its ``from_pretrained``.
+
+    Raises:
+        StorageError: the folder holds no such model, or its tensors are not those of the class (every problem).
+    """
+    config, modules = _read(folder, cls)
+
+    def build(self: nn.Module, *args: object, **kwargs: object) -> None:
+        cls.__init__(self, *args, **kwargs)
+        rebuilt(self, modules)
+
+    changed = type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
+    try:
+        model, info = changed.from_pretrained(
+            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StorageError(f"{folder}: {cls.__name__}.from_pretrained raised {described(error)}") from error
+    if problems := tuple(_problems(info, cls.__name__)):
+        raise StorageError(*(f"{folder}: {problem}" for problem in problems))
+    model.__class__ = cls
+    rebuilt(model, modules)  # again: from_pretrained sets buffers that are in no file as the class has them
+    if modules:
+        inscribe(model)
+    return cast_as_saved(model, folder)
+
+
+def _inscription(modules: Json) -> dict[str, Json]:
+    """What is added to the configuration of a model with these changes."""
+    changed = any(set(changes) - {"count"} for changes in modules.values())
+    return {_KEY: {"modules": modules}, **_MARKERS} if changed else {}
+
+
+def _read(folder: Path, cls: Any) -> tuple[object, Mapping[str, Json]]:  # noqa: ANN401
+    """The configuration as *cls* knows it, and the changes."""
+    try:
+        content = json.loads((folder / CONFIG).read_text())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{folder}: no saved transformers model ({error}); it needs {CONFIG}") from error
+    kind = cls.config_class.model_type
+    if content.get("model_type") != kind:
+        raise StorageError(
+            f"{folder} holds a {content.get('model_type')} model, saved from {_architecture(content)}; "
+            f"{cls.__name__} is of the type {kind}"
+        )
+    edits = content.get(_KEY, {})
+    if problems := edits.get("problems"):
+        raise StorageError(*(f"{folder}: {problem}" for problem in problems))
+    plain = {key: value for key, value in content.items() if key not in (_KEY, *_MARKERS)}
+    return cls.config_class.from_dict(plain), edits.get("modules", {})
+
+
+def _architecture(content: Mapping[str, Json]) -> str:
+    return " or ".join(content.get("architectures") or ["an unknown class"])
+
+
+def _problems(info: Mapping[str, Json], name: str) -> Iterator[str]:
+    for tensor in sorted(info["missing_keys"]):
+        yield f"{tensor} is not there, but {name} has it"
+    for tensor in sorted(info["unexpected_keys"]):
+        yield f"{tensor} is there, but {name} has no such tensor"
+    for tensor, there, wanted in sorted(info["mismatched_keys"]):
+        yield f"{tensor} is {tuple(there)}, but {tuple(wanted)} in {name}"

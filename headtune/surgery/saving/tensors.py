@@ -1,0 +1,155 @@
+"""A model's tensors in a safetensors file: each once, with the names that share it, and all their values exact.
+
+Buffers that ``state_dict`` leaves out are written too, under names that begin with ``~``: a cast of the model may have
+changed them for good.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from headtune.errors import StorageError
+
+_UNLISTED = "~"
+_FORMAT = {"format": "pt"}
+
+
+def write_tensors(model: nn.Module, file: Path, *, only_unlisted: bool = False) -> None:
+    """Write the model's tensors.
+
+    Args:
+        model: stays as it is.
+        file: is written over.
+        only_unlisted: leave out what is in ``state_dict``.
+
+    Raises:
+        StorageError: names everything that is no tensor, or has no values here.
+    """
+    found = _named(model, listed=not only_unlisted)
+    problems = [problem for name, value in found.items() if (problem := _why_not_written(name, value)) is not None]
+    if problems:
+        raise StorageError(*problems)
+    first: dict[object, str] = {}
+    aliases: dict[str, str] = {}
+    kept: dict[str, Tensor] = {}
+    for name, value in found.items():
+        assert isinstance(value, Tensor)
+        whole = first.setdefault(_identity(value), name)
+        if whole != name:
+            aliases[name] = whole
+        else:
+            kept[name] = value.detach().clone(memory_format=torch.contiguous_format) if _is_part(value) else value.detach()
+    save_file(kept, str(file), metadata=_FORMAT | aliases)
+
+
+def read_tensors(model: nn.Module, file: Path) -> None:
+    """Give the model's tensors the values and types in the file, which must have exactly these tensors.
+
+    Tensors without values (meta device) come to be on the CPU.
+
+    Raises:
+        StorageError: names every tensor that does not fit.
+    """
+    try:
+        with safe_open(str(file), "pt") as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+            aliases = {name: whole for name, whole in (opened.metadata() or {}).items() if name not in _FORMAT}
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{file}: the tensors cannot be read ({error})") from error
+    saved = tensors | {name: tensors[whole] for name, whole in aliases.items()}
+    listed = {name: tensor for name, tensor in saved.items() if not name.startswith(_UNLISTED)}
+    problems = [*_misfits(model, listed), *_other_ties(model, listed)]
+    if problems:
+        raise StorageError(*(f"{file.parent}: {problem}" for problem in problems))
+    _prepare(model, saved)
+    if listed:
+        model.load_state_dict(listed)
+
+
+def cast_as_saved(model: nn.Module, folder: Path) -> nn.Module:
+    """The model with the type of each tensor as in the safetensors files of the folder, where names are the same."""
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(str(file), "pt") as opened:
+            saved = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+        _prepare(model, saved)
+    return model
+
+
+def _named(model: nn.Module, *, listed: bool = True) -> dict[str, object]:
+    """Everything in ``state_dict``, if *listed*, and the buffers that are not."""
+    found: dict[str, object] = dict(model.state_dict(keep_vars=True)) if listed else {}
+    return found | {_UNLISTED + name: buffer for name, buffer in _unlisted(model)}
+
+
+def _unlisted(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for path, module in model.named_modules():
+        for name in sorted(module._non_persistent_buffers_set):
+            buffer = module._buffers.get(name)
+            if buffer is not None:
+                yield f"{path}.{name}" if path else name, buffer
+
+
+def _why_not_written(name: str, value: object) -> str | None:
+    if not isinstance(value, Tensor):
+        return f"{name} is a {type(value).__name__}, and only tensors can be saved; quantise after loading instead"
+    if value.is_meta:
+        return f"{name} has no values: it is on the meta device, or offloaded; load the model first"
+    if value.layout != torch.strided or type(value) not in (Tensor, nn.Parameter, nn.Buffer):
+        return f"{name} is a {type(value).__name__} of the layout {value.layout}; gather it into a plain tensor first"
+    return None
+
+
+def _identity(tensor: Tensor) -> object:
+    """Equal for tensors that are one and the same memory."""
+    if tensor.is_meta or not tensor.numel():
+        return id(tensor)
+    start = (tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    return (*start, tensor.dtype, tuple(tensor.shape), tensor.stride())
+
+
+def _is_part(tensor: Tensor) -> bool:
+    return not tensor.is_contiguous() or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
+
+
+def _misfits(model: nn.Module, saved: Mapping[str, Tensor]) -> Iterator[str]:
+    present = model.state_dict(keep_vars=True)
+    name_of = type(model).__name__
+    for name, tensor in saved.items():
+        if name not in present:
+            yield f"{name} is there, but {name_of} has no such tensor"
+        elif tensor.shape != present[name].shape:
+            yield f"{name} is {tuple(tensor.shape)}, but {tuple(present[name].shape)} in {name_of}"
+    yield from (f"{name} is not there, but {name_of} has it" for name in present if name not in saved)
+
+
+def _other_ties(model: nn.Module, saved: Mapping[str, Tensor]) -> Iterator[str]:
+    """Tensors that are one in the file and two in the model, or the other way round."""
+    present = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name in saved}
+    apart: dict[int, tuple[str, object]] = {}
+    together: dict[object, tuple[str, int]] = {}
+    for name, tensor in present.items():
+        here, there = _identity(tensor), id(saved[name])
+        other, elsewhere = apart.setdefault(there, (name, here))
+        if elsewhere != here:
+            yield f"{name} and {other} were saved as one tensor; let build tie them"
+        other, elsewhere_id = together.setdefault(here, (name, there))
+        if elsewhere_id != there:
+            yield f"{name} and {other} are one tensor here, but were saved as two; let build keep them apart"
+
+
+def _prepare(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Give the model's tensors the saved types, memory where they have none, and the unlisted buffers their values."""
+    made: dict[int, Tensor] = {}
+    for path, module in model.named_modules():
+        for held in (module._parameters, module._buffers):
+            for name, old in held.items():
+                full = f"{path}.{name}" if path else name
+                tensor = saved.get(full)
+                if name in module._non_persistent_buffers_set and (value := saved.get(_UNLISTED + full)) is not None:
+                    held[name] = value if old is None or old.is_meta else value.to(old.device)
+                elif old is not None and tensor is not None and (old.is_meta or old.dtype != tensor.dtype):
+                    held[name] = made.setdefault(id(old), _like(old, tensor))

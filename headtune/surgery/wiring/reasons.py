@@ -1,0 +1,41 @@
+"""Why the heads of a block cannot be followed, in words."""
+
+from headtune.surgery.wiring.wiring import Features
+
+KEEP = "keep all its heads"
+
+NOT_LAID_OUT = f"its scores and its output are not computed head by head in a layout that can be followed; {KEEP}"
+
+NOT_READ = f"its output is read by no projection; let an nn.Linear read it, or {KEEP}"
+
+BLIND = "its values are the same at every position of these inputs, which shows nothing of its queries and keys; " + (
+    "give inputs of two or more different tokens"
+)
+
+COMPUTED = "a weight that is computed in the forward pass; remove weight_norm, quantisation or the like first"
+
+SEVERAL = f"it computes attention several times, each time with other projections; {KEEP}"
+
+
+def no_projection(words: str) -> str:
+    """Nothing is known of where *words* come from."""
+    return (
+        f"its {words} come from no projection that could be followed (a quantised layer, detach() or an autograd "
+        f"function of its own may stand between); let an nn.Linear make them, or {KEEP}"
+    )
+
+
+def mixed(words: str, features: Features) -> str:
+    """Every head's *words* are made of the same features."""
+    names = ", ".join(features)
+    return (
+        f"the {words} of its heads are made of the same features of {names}, by a norm over all heads, one map for all "
+        f"of them or the like, so that no head can go alone; {KEEP}"
+    )
+
+
+def changed_before(name: str) -> str:
+    """Something stands between the heads and the projection that reads them."""
+    return (
+        f"its heads are gated, normalised or mixed before {name} reads them, so that they cannot be followed; {KEEP}"
+    )
