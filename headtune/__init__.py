@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headtune.surgery import apply
     from headtune.surgery import find_sites as sites
     from headtune.timing import LatencyProfile, LatencyProtocol, measure
-    from headtune.trial import ChoiceParam, FloatParam, IntParam, Run, Supervised, Task
+    from headtune.trial import ChoiceParam, FloatParam, IntParam, Run, Supervised, Task, trainer_callback
 
 __all__ = [
     "AttentionSite",
@@ -66,6 +66,7 @@ __all__ = [
     "measure",
     "sites",
     "suggest",
+    "trainer_callback",
     "write_report",
 ]
 
@@ -81,7 +82,7 @@ _HOMES = {
     "headtune.study": ("Resources", "Study", "StudyRecord", "VerifyOptions"),
     "headtune.surgery": ("apply",),
     "headtune.timing": ("LatencyProfile", "LatencyProtocol", "measure"),
-    "headtune.trial": ("ChoiceParam", "FloatParam", "IntParam", "Run", "Supervised", "Task"),
+    "headtune.trial": ("ChoiceParam", "FloatParam", "IntParam", "Run", "Supervised", "Task", "trainer_callback"),
 }
 
 __getattr__ = lazy(

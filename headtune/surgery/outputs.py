@@ -1,48 +1,144 @@
 """What a model puts out, and whether two models put out the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from headtune.surgery.inputs import Inputs, call
-from headtune.surgery.rng import isolated
-from headtune.surgery.snapshot import Snapshot
+from headtune.errors import SurgeryError
+from headtune.surgery.inputs import Inputs, described
+from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.probe.recorder import Recorder
+from headtune.surgery.probe.watching import observe
 
-_ROUNDING = 200
-"""Units of rounding that sums in another order may differ by, of the largest value."""
+_ROUNDING = {torch.float64: 1e-11, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+"""What sums in another order may differ by, of the largest value, after the layers of a deep model."""
 
-
-def outputs(model: nn.Module, inputs: Inputs) -> list[Tensor]:
-    """The floating-point tensors that *model* returns in eval mode, however nested; the model is left as it was."""
-    snapshot = Snapshot.of(model)
-    try:
-        with isolated(model), torch.no_grad():
-            model.eval()
-            return list(_tensors(call(model, inputs)))
-    finally:
-        snapshot.restore()
+_LEAST = 1e-3
+"""A tensor whose values are all smaller is compared as if this were its largest one."""
 
 
-def furthest_apart(left: Sequence[Tensor], right: Sequence[Tensor]) -> float | None:
-    """How far two models' outputs differ, where that is more than rounding; ``None`` where it is not.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What one forward pass put out.
 
-    Tensors whose shape depends on the heads, such as attention weights, are not compared.
+    Attributes:
+        returned: the floating-point tensors that the model returned, however nested, in order; None for attention
+            weights, which rightly change with the heads that there are.
+        projected: name of a weight → what it projected in each call, for those that read an attention's output. A wrong
+            head shows there before the layers above dilute it.
+        dtype: the coarsest floating-point type that was computed with.
     """
-    pairs = [(one, other) for one, other in zip(left, right, strict=False) if one.shape == other.shape and one.numel()]
-    if not pairs:
-        return float("nan")
-    for one, other in pairs:
-        gap = float((one.double() - other.double()).abs().nan_to_num().max())
-        largest = float(other.double().abs().nan_to_num().max())
-        if bool((one.isnan() != other.isnan()).any()) or gap > _ROUNDING * torch.finfo(one.dtype).eps * max(largest, 1):
-            return gap
-    return None
+
+    returned: tuple[Tensor | None, ...]
+    projected: Mapping[str, tuple[Tensor, ...]]
+    dtype: torch.dtype
 
 
-def _tensors(value: object) -> Sequence[Tensor]:
+def outputs(model: nn.Module, inputs: Inputs) -> Outputs:
+    """What *model* puts out in eval mode, without gradients, on PyTorch's ordinary paths; the model is left as it was.
+
+    Raises:
+        SurgeryError: its forward pass raised.
+    """
+    recorder = Recorder(model)
+    listener = _Listener(recorder)
+    try:
+        with torch.no_grad():
+            returned = observe(model, inputs, recorder, listener)
+    except ForwardFailed as failed:
+        where = f" in {failed.path}" if failed.path else ""
+        raise SurgeryError(f"forward raises {described(failed.error)}{where}") from failed.error
+    return Outputs(
+        returned=tuple(None if recorder.holds_weights(tensor) else tensor for tensor in _tensors(returned)),
+        projected={name: tuple(tensors) for name, tensors in listener.projected.items()},
+        dtype=_coarsest(listener.dtypes),
+    )
+
+
+def difference(made: Outputs, expected: Outputs) -> str | None:
+    """Where two models' outputs differ by more than rounding, in words; ``None`` where they do not.
+
+    A returned tensor whose shape depends on the heads, such as a cache of keys, is not compared.
+    """
+    rounding = _ROUNDING[_coarsest([made.dtype, expected.dtype])]
+    for name, tensors in expected.projected.items():
+        for one, other in _pairs(made.projected.get(name, ()), tensors):
+            if (gap := _gap(one, other, rounding)) is not None:
+                return f"what {name} puts out is off by {gap:.3g}"
+    pairs = list(_pairs(made.returned, expected.returned))
+    if not pairs or len(made.returned) != len(expected.returned):
+        return "it returns no tensors that can be compared with those from before; return the output as a tensor"
+    gaps = [gap for one, other in pairs if (gap := _gap(one, other, rounding)) is not None]
+    return f"what it returns is off by {max(gaps):.3g}" if gaps else None
+
+
+class _Listener(TorchFunctionMode):
+    """Passes calls on to a recorder, and keeps what attention's output projections put out."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.projected: dict[str, list[Tensor]] = {}
+        self.dtypes: set[torch.dtype] = {torch.float64}
+        self._recorder = recorder
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        self._recorder.see(func, args, kwargs or {}, result)
+        projection = self._recorder.projection(func, args, kwargs or {})
+        if projection is not None and isinstance(result, Tensor) and result.is_floating_point():
+            source, name = projection
+            self.dtypes.add(_precision(result))
+            if self._recorder.call_read_in(source) is not None:
+                self.projected.setdefault(name, []).append(result.clone())
+        return result
+
+
+def _precision(tensor: Tensor) -> torch.dtype:
+    """The type that rounds as the tensor's own arithmetic does: TF32 has the mantissa of float16."""
+    if tensor.dtype not in _ROUNDING:
+        return torch.bfloat16
+    reduced = tensor.is_cuda and tensor.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    return torch.float16 if reduced else tensor.dtype
+
+
+def _coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
+    return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
+
+
+def _pairs(left: Sequence[Tensor | None], right: Sequence[Tensor | None]) -> Iterator[tuple[Tensor, Tensor]]:
+    for one, other in zip(left, right, strict=False):
+        if one is not None and other is not None and one.shape == other.shape and one.numel():
+            yield one, other
+
+
+def _gap(one: Tensor, other: Tensor, rounding: float) -> float | None:
+    """The largest difference where it is more than rounding, or where one has a NaN or an infinity of its own."""
+    left, right = one.detach().double(), other.detach().double()
+    finite = left.isfinite() & right.isfinite()
+    if not torch.allclose(left[~finite], right[~finite], rtol=0, atol=0, equal_nan=True):
+        return float("inf")
+    if not bool(finite.any()):
+        return None
+    gap = float((left[finite] - right[finite]).abs().max())
+    return gap if gap > rounding * max(float(right[finite].abs().max()), _LEAST) else None
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
-        return [value] if value.is_floating_point() else []
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return [tensor for item in value for tensor in _tensors(item)] if isinstance(value, list | tuple) else []
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)

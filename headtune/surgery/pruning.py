@@ -20,6 +20,7 @@ from headtune.surgery.original import Original
 from headtune.surgery.outputs import furthest_apart, outputs
 from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.refusals import check_workable
+from headtune.surgery.saving import Earlier, noted
 from headtune.surgery.slicing import drop_inputs, drop_outputs, silence, why_not_sliced
 from headtune.surgery.snapshot import Snapshot
 from headtune.surgery.transaction import copied
@@ -57,7 +58,7 @@ def prune(model: nn.Module, mask: Mask, inputs: Inputs, *, copy: bool = True) ->
     cuts = _cuts(model, inputs, [site for site in sites if plan[site.path] != site.present], mask, plan)
     silenced = _silenced(model, inputs, cuts)
     edited = copied(model) if copy else model
-    snapshot = Snapshot.of(edited)
+    snapshot, earlier = Snapshot.of(edited), Earlier(edited)
     try:
         edited = _cut(edited, cuts)
         problems = _problems(edited, inputs, plan, silenced)
@@ -67,7 +68,7 @@ def prune(model: nn.Module, mask: Mask, inputs: Inputs, *, copy: bool = True) ->
     if problems:
         snapshot.restore()
         raise SurgeryError(*problems)
-    return edited
+    return noted(edited, earlier, plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,57 +3,60 @@
 from collections.abc import Set
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from headtune.surgery.adapters.linears import features, is_conv1d, why_not_linear
 from headtune.surgery.adapters.ownership import owner
 
 
 def why_not_sliced(model: nn.Module, weight: str) -> str | None:
-    """Why the weight's module cannot lose features, as a sentence; ``None`` when it can."""
+    """Why the holder of *weight* cannot lose features, as a sentence; ``None`` when it can."""
+    if reason := why_not_linear(model, weight):
+        return f"{reason}; let an nn.Linear stand there"
     _, module = owner(model, weight)
-    if isinstance(module, nn.Linear) or is_conv1d(module):
-        return None
-    return f"{weight} belongs to {type(module).__name__}, and only nn.Linear and Conv1D can be cut"
-
-
-def is_conv1d(module: nn.Module) -> bool:
-    """Whether *module* is the transposed linear map of transformers' GPT-2."""
-    return any(cls.__name__ == "Conv1D" and cls.__module__.startswith("transformers.") for cls in type(module).__mro__)
+    for name, parameter in module.named_parameters(recurse=False):
+        if parameter.is_meta:
+            return f"{name} of {weight} is on the meta device (offloaded, or not loaded): load the whole model first"
+        if type(parameter) is not nn.Parameter or not parameter.is_floating_point():
+            kind = type(parameter).__name__ if type(parameter) is not nn.Parameter else str(parameter.dtype)
+            return f"{weight} is a {kind}, not a plain tensor of numbers; cut before sharding or quantisation"
+    return None
 
 
 def drop_outputs(module: nn.Module, dropped: Set[int]) -> None:
-    """Take features away that *module* puts out."""
-    kept = _kept(_parameter(module, "weight").shape[1 if is_conv1d(module) else 0], dropped)
+    """Take features away that the linear map *module* puts out."""
+    kept = _kept(features(module)[0], dropped)
     _slice(module, "weight", kept, dim=1 if is_conv1d(module) else 0)
-    if getattr(module, "bias", None) is not None:
+    if module._parameters.get("bias") is not None:
         _slice(module, "bias", kept, dim=0)
     setattr(module, "nf" if is_conv1d(module) else "out_features", len(kept))
 
 
 def drop_inputs(module: nn.Module, dropped: Set[int]) -> None:
-    """Take features away that *module* reads."""
-    kept = _kept(_parameter(module, "weight").shape[0 if is_conv1d(module) else 1], dropped)
+    """Take features away that the linear map *module* reads."""
+    kept = _kept(features(module)[1], dropped)
     _slice(module, "weight", kept, dim=0 if is_conv1d(module) else 1)
     setattr(module, "nx" if is_conv1d(module) else "in_features", len(kept))
 
 
-def _slice(module: nn.Module, name: str, kept: Tensor, dim: int) -> None:
-    old = _parameter(module, name)
-    new = old.detach().index_select(dim, kept.to(old.device)).clone()
-    setattr(module, name, nn.Parameter(new, old.requires_grad))
+def drop_last(module: nn.Module, name: str, dropped: Set[int]) -> None:
+    """Take features away from the last dimension of the module's parameter of that name."""
+    _slice(module, name, _kept(module.get_parameter(name).shape[-1], dropped), dim=-1)
 
 
-def _kept(features: int, dropped: Set[int]) -> Tensor:
-    return torch.tensor([index for index in range(features) if index not in dropped])
-
-
-def _parameter(module: nn.Module, name: str) -> nn.Parameter:
-    return module.get_parameter(name)
-
-
-def silence(module: nn.Module, features: Set[int]) -> None:
-    """Let *module* ignore some features that it reads: their weights become zero."""
-    old = _parameter(module, "weight")
+def silence(module: nn.Module, ignored: Set[int]) -> None:
+    """Let the linear map *module* ignore some features that it reads: their weights become zero."""
+    old = module.get_parameter("weight")
     new = old.detach().clone()
-    new.index_fill_(0 if is_conv1d(module) else 1, torch.tensor(sorted(features), device=new.device), 0.0)
-    module.weight = nn.Parameter(new, old.requires_grad)
+    new.index_fill_(0 if is_conv1d(module) else 1, torch.tensor(sorted(ignored), device=new.device), 0.0)
+    module.register_parameter("weight", nn.Parameter(new, old.requires_grad))
+
+
+def _kept(count: int, dropped: Set[int]) -> list[int]:
+    return [index for index in range(count) if index not in dropped]
+
+
+def _slice(module: nn.Module, name: str, kept: list[int], dim: int) -> None:
+    old = module.get_parameter(name)
+    new = old.detach().index_select(dim, torch.tensor(kept, device=old.device))
+    module.register_parameter(name, nn.Parameter(new, old.requires_grad))

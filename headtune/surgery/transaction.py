@@ -15,6 +15,7 @@ from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.plan_check import plan_problems
 from headtune.surgery.refusals import check_workable
+from headtune.surgery.saving import Earlier, noted
 
 
 def apply_plan(
@@ -64,11 +65,11 @@ def apply_plan(
     problems = tuple(reason for change in made if (reason := change.why_not(model)) is not None)
     if problems:
         raise SurgeryError(*problems)
-    if copy:
-        return perform(copied(model), plan, made, original, seed)
-    if any(change.resizes and not change.site.path for change in made):
+    if not copy and any(change.resizes and not change.site.path for change in made):
         raise SurgeryError("the model is itself the attention block that changes its size: use copy=True")
-    return perform(model, plan, made, original, seed)
+    model = copied(model) if copy else model
+    earlier = Earlier(model)
+    return noted(perform(model, plan, made, original, seed), earlier, plan)
 
 
 def copied(model: nn.Module) -> nn.Module:

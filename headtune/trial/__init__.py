@@ -10,6 +10,7 @@ from headtune.trial.run import Run
 from headtune.trial.setup import TrialSetup, Weights
 from headtune.trial.supervised import Supervised
 from headtune.trial.task import Inputs, Task
+from headtune.trial.trainer import trainer_callback
 
 __all__ = [
     "Broker",
@@ -38,4 +39,5 @@ __all__ = [
     "TrialResult",
     "TrialSetup",
     "Weights",
+    "trainer_callback",
 ]

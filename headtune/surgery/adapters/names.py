@@ -42,6 +42,11 @@ def meant(name: str, value: int, count: HeadCount) -> str | None:
     return next((quantity for quantity in candidates if numbers[quantity] == value), None)
 
 
+def names_a_quantity(name: str) -> bool:
+    """Whether an attribute of that name may hold a head count, whatever its value."""
+    return any(pattern.fullmatch(_plain(name)) for pattern in _QUANTITIES.values())
+
+
 def is_short(name: str) -> bool:
     """Whether a name for heads is one that often means something else: ``h`` may well be a height."""
     return _plain(name) in _SHORT

@@ -46,6 +46,7 @@ class Mark:
         scores: it holds query-key products.
         weights: it holds a softmax of such products.
         loose: it holds a softmax of anything else, or a mixture of several heads' weights.
+        mixture: it holds fewer maps than there are heads: their mean, or some of them.
         call: number of the attention call whose weighted values it holds.
     """
 
@@ -53,6 +54,7 @@ class Mark:
     scores: Scores | None = None
     weights: Weights | None = None
     loose: bool = False
+    mixture: bool = False
     call: int | None = None
 
 
@@ -104,6 +106,8 @@ def _carried(
             rotated=max(flow.rotated, table),
         )
     maps = [mark for tensor, mark in marked if _same_map(tensor, output)]
+    # Where the maps of several heads became fewer ones, these are no longer softmaxes of scores.
+    mixed = [mark for tensor, mark in marked if _fewer_maps(tensor, output)]
     scores = next((mark.scores for mark in maps if mark.scores is not None), None)
     # A sum is where the residual stream takes the output over: what comes later is no output projection.
     made = [mark.call for tensor, mark in marked if tensor.numel() == output.numel() and mark.call is not None]
@@ -111,7 +115,8 @@ def _carried(
         flow=flow,
         scores=None if scores is None else replace(scores, scale=scores.scale * factor),
         weights=next((mark.weights for mark in maps if mark.weights is not None), None),
-        loose=any(mark.loose for mark in maps) or _mixed(marked, output),
+        loose=any(mark.loose for mark in maps) or any(mark.loose or mark.weights is not None for mark in mixed),
+        mixture=any(mark.mixture for mark in maps) or any(mark.mixture or mark.weights is not None for mark in mixed),
         call=made[0] if made and function not in PLUS else None,
     )
 
@@ -124,15 +129,9 @@ def _table(function: object, others: Sequence[Tensor]) -> int:
     return max((one.shape[-1] * (2 if one.is_complex() else 1) for one in tables), default=0)
 
 
-def _mixed(marked: Sequence[tuple[Tensor, Mark]], output: Tensor) -> bool:
-    """Whether the maps of several heads became fewer ones: these are no longer softmaxes of scores."""
-    return any(
-        (mark.weights is not None or mark.loose)
-        and output.dim() >= 2
-        and output.shape[-2:] == tensor.shape[-2:]
-        and output.numel() < tensor.numel()
-        for tensor, mark in marked
-    )
+def _fewer_maps(before: Tensor, after: Tensor) -> bool:
+    """Whether ``(…, T, S)`` maps came out as fewer maps."""
+    return after.dim() >= 2 and after.shape[-2:] == before.shape[-2:] and after.numel() < before.numel()
 
 
 def _copies(function: object, source: Tensor, output: Tensor) -> int:

@@ -69,14 +69,18 @@ class Recorder:
     def projection(
         self, function: object, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> tuple[Tensor, str] | None:
-        """What this call projects, and the name of the model's weight that it projects with; None for other calls."""
+        """What this call projects, and the name of the weight that it projects with; None for other calls.
+
+        The name is ``""`` for a weight of a linear map or a convolution that is no parameter of the model.
+        """
         if function in LINEAR | ADDMM | CONV:
-            pairs = [_projected(function, args, kwargs)]
-        elif function in MATMUL | RMATMUL | BADDBMM | EINSUM and (factors := product(function, args, kwargs)):
-            pairs = [(factors.left, factors.right), (factors.right, factors.left)]
-        else:
-            pairs = []
-        named = ((pair[0], name) for pair in pairs if pair is not None and (name := self._name(pair[1])) is not None)
+            pair = _projected(function, args, kwargs)
+            return None if pair is None else (pair[0], self._name(pair[1]) or "")
+        factors = product(function, args, kwargs) if function in MATMUL | RMATMUL | BADDBMM | EINSUM else None
+        if factors is None:
+            return None
+        pairs = ((factors.left, factors.right), (factors.right, factors.left))
+        named = ((source, name) for source, weight in pairs if (name := self._name(weight)) is not None)
         return next(named, None)
 
     def call_read_in(self, source: Tensor) -> int | None:
@@ -87,6 +91,11 @@ class Recorder:
         """The query-key products that *tensor* holds, before the softmax or after it."""
         mark = self._trail.on(tensor)
         return mark.scores if mark.weights is None else mark.weights.scores
+
+    def holds_weights(self, tensor: Tensor) -> bool:
+        """Whether *tensor* holds attention weights: of every head, of some, or their mean over heads."""
+        mark = self._trail.on(tensor)
+        return mark.weights is not None or mark.mixture
 
     def replace(self, old: Tensor, new: Tensor) -> None:
         """Take *new* for *old* from now on."""

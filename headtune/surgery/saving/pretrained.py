@@ -24,6 +24,9 @@ from headtune.surgery.saving.values import Json
 CONFIG = "config.json"
 _KEY = "headtune"
 _REFUSAL = "headtune changed the attention of this model; load it with headtune.load(folder, ModelClass)"
+_EVERYWHERE = ("eager", "sdpa")
+"""Attention implementations that need no further package; the same one gives the same bits."""
+
 _MARKERS: dict[str, Json] = {"fusion_config": {_REFUSAL: True}, "attn_implementation": _REFUSAL}
 
 
@@ -38,6 +41,12 @@ def is_pretrained_class(build: object) -> bool:
     return transformers is not None and isinstance(build, type) and issubclass(build, transformers.PreTrainedModel)
 
 
+def attention_of(model: Any) -> str | None:  # noqa: ANN401
+    """The attention implementation that a transformers model runs with."""
+    kernel: str | None = model.config._attn_implementation
+    return kernel
+
+
 def inscribe(model: nn.Module) -> None:
     """Let the configuration of a transformers model carry what surgery changed, so that ``save_pretrained`` writes it.
 
@@ -46,7 +55,8 @@ def inscribe(model: nn.Module) -> None:
     if not is_pretrained(model):
         return
     try:
-        inscription = _inscription(described_edits(model))
+        modules = described_edits(model)
+        inscription = _inscription(model, modules) if _changed(modules) else {}
     except StorageError as error:
         inscription = {_KEY: {"problems": list(error.problems)}, **_MARKERS}
     old = vars(model)["config"]
@@ -63,25 +73,26 @@ def save_pretrained(model: Any, folder: Path) -> None:  # noqa: ANN401
     Raises:
         StorageError: a change cannot be written down.
     """
-    inscription = _inscription(described_edits(model))
+    inscription = _inscription(model, described_edits(model))
     model.save_pretrained(folder)
     file = folder / CONFIG
     config = {key: value for key, value in json.loads(file.read_text()).items() if key not in (_KEY, *_MARKERS)}
     file.write_text(json.dumps(config | inscription, indent=2, sort_keys=True) + "\n")
 
 
-def load_pretrained(folder: Path, cls: Any, **options: object) -> nn.Module:  # noqa: ANN401
+def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = None) -> nn.Module:  # noqa: ANN401
     """What *cls* builds, changed as the folder says, with the folder's tensors.
 
     Args:
         folder: what ``save_pretrained`` wrote.
         cls: the model's class.
-        options: for its ``from_pretrained``.
+        attn_implementation: the one to use, where that should not be the saved one.
 
     Raises:
         StorageError: the folder holds no such model, or its tensors are not those of the class (every problem).
     """
-    config, modules = _read(folder, cls)
+    config, said = _read(folder, cls)
+    modules = said.get("modules", {})
 
     def build(self: nn.Module, *args: object, **kwargs: object) -> None:
         cls.__init__(self, *args, **kwargs)
@@ -90,7 +101,11 @@ def load_pretrained(folder: Path, cls: Any, **options: object) -> nn.Module:  # 
     changed = type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
     try:
         model, info = changed.from_pretrained(
-            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            folder,
+            config=config,
+            attn_implementation=attn_implementation or said.get("attn_implementation"),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise StorageError(f"{folder}: {cls.__name__}.from_pretrained raised {described(error)}") from error
@@ -98,15 +113,20 @@ def load_pretrained(folder: Path, cls: Any, **options: object) -> nn.Module:  # 
         raise StorageError(*(f"{folder}: {problem}" for problem in problems))
     model.__class__ = cls
     rebuilt(model, modules)  # again: from_pretrained sets buffers that are in no file as the class has them
-    if modules:
-        inscribe(model)
+    inscribe(model)
     return cast_as_saved(model, folder)
 
 
-def _inscription(modules: Json) -> dict[str, Json]:
+def _inscription(model: Any, modules: Json) -> dict[str, Json]:  # noqa: ANN401
     """What is added to the configuration of a model with these changes."""
-    changed = any(set(changes) - {"count"} for changes in modules.values())
-    return {_KEY: {"modules": modules}, **_MARKERS} if changed else {}
+    kernel = attention_of(model)
+    said = {"modules": modules} | ({"attn_implementation": kernel} if kernel in _EVERYWHERE else {})
+    return {_KEY: said} | (_MARKERS if _changed(modules) else {})
+
+
+def _changed(modules: Json) -> bool:
+    """Whether the skeleton differs from what is described; counts alone are only noted."""
+    return any(set(changes) - {"count"} for changes in modules.values())
 
 
 def _read(folder: Path, cls: Any) -> tuple[object, Mapping[str, Json]]:  # noqa: ANN401
@@ -121,11 +141,11 @@ def _read(folder: Path, cls: Any) -> tuple[object, Mapping[str, Json]]:  # noqa:
             f"{folder} holds a {content.get('model_type')} model, saved from {_architecture(content)}; "
             f"{cls.__name__} is of the type {kind}"
         )
-    edits = content.get(_KEY, {})
-    if problems := edits.get("problems"):
+    said = content.get(_KEY, {})
+    if problems := said.get("problems"):
         raise StorageError(*(f"{folder}: {problem}" for problem in problems))
     plain = {key: value for key, value in content.items() if key not in (_KEY, *_MARKERS)}
-    return cls.config_class.from_dict(plain), edits.get("modules", {})
+    return cls.config_class.from_dict(plain), said
 
 
 def _architecture(content: Mapping[str, Json]) -> str:

@@ -153,3 +153,11 @@ def _prepare(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
                     held[name] = value if old is None or old.is_meta else value.to(old.device)
                 elif old is not None and tensor is not None and (old.is_meta or old.dtype != tensor.dtype):
                     held[name] = made.setdefault(id(old), _like(old, tensor))
+
+
+def _like(old: Tensor, saved: Tensor) -> Tensor:
+    """The saved tensor in the old one's place: the same object, but where that has no memory."""
+    if old.is_meta:
+        return nn.Parameter(saved, old.requires_grad) if isinstance(old, nn.Parameter) else saved
+    old.data = saved.to(old.device)
+    return old

@@ -23,7 +23,8 @@ class Leaves:
         """
         leaf = result.detach().requires_grad_()
         self._leaves.append((name, dim, TensorWeakRef(leaf)))
-        return leaf.clone()
+        with torch.enable_grad():
+            return leaf.clone()
 
     def features(self, tensor: Tensor) -> Features:
         """Which features of which projections *tensor* is made of."""
@@ -31,7 +32,8 @@ class Leaves:
             return {}
         alive = [(name, dim, leaf) for name, dim, weak in self._leaves if (leaf := weak()) is not None]
         # Random factors, since a plain sum over normalised features is constant.
-        total = (tensor * torch.randn_like(tensor)).sum()
+        with torch.enable_grad():
+            total = (tensor * torch.randn_like(tensor)).sum()
         gradients = torch.autograd.grad(total, [leaf for _, _, leaf in alive], retain_graph=True, allow_unused=True)
         found: dict[str, frozenset[int]] = {}
         for (name, dim, _), gradient in zip(alive, gradients, strict=True):

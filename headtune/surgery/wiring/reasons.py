@@ -1,14 +1,15 @@
 """Why the heads of a block cannot be followed, in words."""
 
-from headtune.surgery.wiring.wiring import Features
-
 KEEP = "keep all its heads"
 
 NOT_LAID_OUT = f"its scores and its output are not computed head by head in a layout that can be followed; {KEEP}"
 
 NOT_READ = f"its output is read by no projection; let an nn.Linear read it, or {KEEP}"
 
-BLIND = "its values are the same at every position of these inputs, which shows nothing of its queries and keys; " + (
+ON_META = "it is on the meta device, where heads have no values to follow; load the weights first"
+
+BLIND = (
+    "its values are the same at every position of these inputs, which shows nothing of its queries and keys; "
     "give inputs of two or more different tokens"
 )
 
@@ -25,17 +26,17 @@ def no_projection(words: str) -> str:
     )
 
 
-def mixed(words: str, features: Features) -> str:
-    """Every head's *words* are made of the same features."""
-    names = ", ".join(features)
+def mixed(words: str, name: str) -> str:
+    """Several heads' *words* are made of the same features."""
     return (
-        f"the {words} of its heads are made of the same features of {names}, by a norm over all heads, one map for all "
-        f"of them or the like, so that no head can go alone; {KEEP}"
+        f"the {words} of its heads share features of {name}: a norm over all heads, one map for every head or the "
+        f"like, so that no head can go alone; {KEEP}"
     )
 
 
 def changed_before(name: str) -> str:
     """Something stands between the heads and the projection that reads them."""
     return (
-        f"its heads are gated, normalised or mixed before {name} reads them, so that they cannot be followed; {KEEP}"
+        f"its heads are gated, normalised or mixed before {name or 'a projection'} reads them, so that they cannot be "
+        f"followed; {KEEP}"
     )

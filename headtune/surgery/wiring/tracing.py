@@ -51,7 +51,8 @@ class Tracer(TorchFunctionMode):
             return reasons.NOT_READ
         heads = range(wiring.num_heads)
         out = tuple({name: found[head] for name, found in columns.items()} for head in heads)
-        return Wiring(q=wiring.q, k=wiring.k, v=wiring.v, out=out)
+        complete = Wiring(q=wiring.q, k=wiring.k, v=wiring.v, out=out)
+        return complete.why_mixed() or complete
 
     def __torch_function__(
         self,
@@ -100,8 +101,8 @@ class Tracer(TorchFunctionMode):
         sides = sides_of_sdpa(call) if call.function is SDPA else self._sides_of_product(call)
         if sides is None:
             return None
-        if _constant(sides.values):
-            self._reasons[number] = reasons.BLIND
+        if sides.values.is_meta or _constant(sides.values):
+            self._reasons[number] = reasons.ON_META if sides.values.is_meta else reasons.BLIND
             return None
         heads = self._recorder.calls[number].num_heads
         found = self._stride(sides.q, heads)
@@ -146,7 +147,7 @@ class Tracer(TorchFunctionMode):
             period = stride * heads
             if len(found) == heads and (period == len(q) or self._leaves.features(q[period]) == first):
                 return stride, tuple(found)
-        return reasons.mixed("queries", first)
+        return reasons.mixed("queries", next(iter(first)))
 
     def _read(self, number: int, source: Tensor, name: str) -> None:
         """Take note of which features of a projection read which head."""

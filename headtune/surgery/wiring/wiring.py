@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headtune.surgery.wiring import reasons
+
 Features = Mapping[str, frozenset[int]]
 """Name of a weight → indices among the features that it puts out, or, of an output projection, reads."""
 
@@ -15,7 +17,7 @@ class Wiring:
         q: for each head, the features of the projections that make its queries.
         k: the same for its keys; heads that share a key head have equal ones.
         v: the same for its values.
-        out: for each head, the features of the output projection that read it.
+        out: for each head, the features of the projections that read its output.
     """
 
     q: tuple[Features, ...]
@@ -31,25 +33,33 @@ class Wiring:
     @property
     def num_kv_heads(self) -> int:
         """How many key heads differ."""
-        return len(set(map(_frozen, self.k)))
+        return len(set(self.kv_heads))
+
+    @property
+    def kv_heads(self) -> tuple[int, ...]:
+        """For each query head, the number of its key head, in the order in which query heads meet them."""
+        order = list(dict.fromkeys(map(_frozen, self.k)))
+        return tuple(order.index(_frozen(features)) for features in self.k)
 
     def of_heads(self, heads: Sequence[int]) -> dict[str, frozenset[int]]:
         """Every feature of a projection that one of the *heads* is made of, by weight."""
         return _union([side[head] for side in (self.q, self.k, self.v) for head in heads])
 
     def read_from(self, heads: Sequence[int]) -> dict[str, frozenset[int]]:
-        """Every feature of the output projection that reads one of the *heads*."""
+        """Every feature of an output projection that reads one of the *heads*."""
         return _union([self.out[head] for head in heads])
 
     def why_mixed(self) -> str | None:
-        """Why heads cannot be told apart, as a sentence; ``None`` when each feature has its heads."""
+        """Why no head can be taken by itself, as a sentence; ``None`` when each feature has its heads."""
         for words, side in (("queries", self.q), ("keys", self.k), ("values", self.v)):
             if not all(side):
-                return f"its {words} come from no projection that headtune could follow"
-            if _overlap(side, may_share=side is not self.q):
-                return f"one feature of a projection feeds the {words} of several heads"
-        if _overlap(self.out, may_share=False):
-            return "one feature of its output projection reads several heads"
+                return reasons.no_projection(words)
+            if any("" in features for features in side):
+                return f"its {words} come from {reasons.COMPUTED}"
+            if shared := _shared(side, whole_heads_may_be=side is not self.q):
+                return reasons.mixed(words, shared)
+        if any("" in features for features in self.out):
+            return f"its output is read by {reasons.COMPUTED}"
         return None
 
 
@@ -58,18 +68,17 @@ def _union(parts: Sequence[Features]) -> dict[str, frozenset[int]]:
     return {name: frozenset().union(*(part.get(name, frozenset()) for part in parts)) for name in names}
 
 
-def _overlap(side: Sequence[Features], *, may_share: bool) -> bool:
-    """Whether two heads have features in common without having all of them in common."""
+def _shared(side: Sequence[Features], *, whole_heads_may_be: bool) -> str | None:
+    """The name of a weight of which two heads share a feature, where they do not, as they may, share all."""
     owners: dict[tuple[str, int], frozenset[tuple[str, frozenset[int]]]] = {}
     for features in side:
         whole = _frozen(features)
         for name, indices in features.items():
             for index in indices:
-                known = owners.get((name, index))
-                if known is not None and (known != whole or not may_share):
-                    return True
-                owners[name, index] = whole
-    return False
+                known = owners.setdefault((name, index), whole)
+                if known != whole or (known is not whole and not whole_heads_may_be):
+                    return name
+    return None
 
 
 def _frozen(features: Features) -> frozenset[tuple[str, frozenset[int]]]:
