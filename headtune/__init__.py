@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headtune.pareto import Objective, ParetoFront
     from headtune.report import write_report
     from headtune.study import Resources, Study, StudyRecord, VerifyOptions
-    from headtune.surgery import apply
+    from headtune.surgery import apply, load, prune, save
     from headtune.surgery import find_sites as sites
     from headtune.timing import LatencyProfile, LatencyProtocol, measure
     from headtune.trial import ChoiceParam, FloatParam, IntParam, Run, Supervised, Task, trainer_callback
@@ -63,7 +63,10 @@ __all__ = [
     "Task",
     "VerifyOptions",
     "apply",
+    "load",
     "measure",
+    "prune",
+    "save",
     "sites",
     "suggest",
     "trainer_callback",
@@ -80,7 +83,7 @@ _HOMES = {
     "headtune.pareto": ("Objective", "ParetoFront"),
     "headtune.report": ("write_report",),
     "headtune.study": ("Resources", "Study", "StudyRecord", "VerifyOptions"),
-    "headtune.surgery": ("apply",),
+    "headtune.surgery": ("apply", "load", "prune", "save"),
     "headtune.timing": ("LatencyProfile", "LatencyProtocol", "measure"),
     "headtune.trial": ("ChoiceParam", "FloatParam", "IntParam", "Run", "Supervised", "Task", "trainer_callback"),
 }

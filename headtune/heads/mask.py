@@ -39,6 +39,23 @@ class HeadMask:
     def __getitem__(self, path: str) -> tuple[int, ...]:
         return dict(self.kept)[path]
 
+    def check(self, sites: Sequence[AttentionSite]) -> None:
+        """Make sure that the mask fits the sites, however their heads are grouped.
+
+        Raises:
+            PlanError: lists every path that is no site, and every head that a site lacks.
+        """
+        by_path = {site.path: site for site in sites}
+        problems = [unmatched(path, sites) for path in self.paths if path not in by_path]
+        for path, heads in self.kept:
+            problems += _lacking(by_path[path], heads) if path in by_path else []
+        if problems:
+            raise PlanError(*problems)
+
+    def heads(self, site: AttentionSite) -> tuple[int, ...]:
+        """The heads of *site* that stay: all where it is not named."""
+        return dict(self.kept).get(site.path, tuple(range(site.num_heads)))
+
     def plan(self, sites: Sequence[AttentionSite]) -> HeadPlan:
         """The counts that remain at every site.
 
@@ -55,8 +72,7 @@ class HeadMask:
             problems += _site_problems(by_path[path], kept[path]) if path in by_path else []
         if problems:
             raise PlanError(*problems)
-        every = {site.path: kept.get(site.path, tuple(range(site.num_heads))) for site in sites}
-        return HeadPlan.of({site.path: _count(site, every[site.path]) for site in sites})
+        return HeadPlan.of({site.path: _count(site, self.heads(site)) for site in sites})
 
     def __str__(self) -> str:
         return " ".join(f"{path}=[{','.join(map(str, heads))}]" for path, heads in self.kept)
@@ -79,14 +95,18 @@ def _index_problems(path: str, heads: tuple[int, ...]) -> list[str]:
 
 
 def _site_problems(site: AttentionSite, heads: tuple[int, ...]) -> list[str]:
-    lacking = [head for head in heads if head >= site.num_heads]
-    if lacking:
-        return [f"{site.path}: there is no head {head}; heads go from 0 to {site.num_heads - 1}" for head in lacking]
+    if lacking := _lacking(site, heads):
+        return lacking
     sizes = _group_sizes(site, heads)
     if len(set(sizes.values())) == 1:
         return []
     groups = ", ".join(f"key/value head {group} keeps {size}" for group, size in sizes.items())
     return [f"{site.path}: {groups}; keep equally many of each {site.group_size}, or none"]
+
+
+def _lacking(site: AttentionSite, heads: tuple[int, ...]) -> list[str]:
+    missing = [head for head in heads if head >= site.num_heads]
+    return [f"{site.path}: there is no head {head}; heads go from 0 to {site.num_heads - 1}" for head in missing]
 
 
 def _group_sizes(site: AttentionSite, heads: tuple[int, ...]) -> Counter[int]:

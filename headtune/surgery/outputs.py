@@ -1,5 +1,6 @@
 """What a model puts out, and whether two models put out the same."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from headtune.errors import SurgeryError
-from headtune.surgery.inputs import Inputs, described
-from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.inputs import Inputs
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
 
@@ -41,16 +40,12 @@ def outputs(model: nn.Module, inputs: Inputs) -> Outputs:
     """What *model* puts out in eval mode, without gradients, on PyTorch's ordinary paths; the model is left as it was.
 
     Raises:
-        SurgeryError: its forward pass raised.
+        ForwardFailed: the forward pass raised.
     """
     recorder = Recorder(model)
     listener = _Listener(recorder)
-    try:
-        with torch.no_grad():
-            returned = observe(model, inputs, recorder, listener)
-    except ForwardFailed as failed:
-        where = f" in {failed.path}" if failed.path else ""
-        raise SurgeryError(f"forward raises {described(failed.error)}{where}") from failed.error
+    with torch.no_grad():
+        returned = observe(model, inputs, recorder, listener)
     return Outputs(
         returned=tuple(None if recorder.holds_weights(tensor) else tensor for tensor in _tensors(returned)),
         projected={name: tuple(tensors) for name, tensors in listener.projected.items()},
@@ -67,12 +62,14 @@ def difference(made: Outputs, expected: Outputs) -> str | None:
     for name, tensors in expected.projected.items():
         for one, other in _pairs(made.projected.get(name, ()), tensors):
             if (gap := _gap(one, other, rounding)) is not None:
-                return f"what {name} puts out is off by {gap:.3g}"
+                return f"what {name} puts out is off by {gap:.3g} from what it should be"
+    if len(made.returned) != len(expected.returned):
+        return f"it returns {len(made.returned)} tensors where it should return {len(expected.returned)}"
     pairs = list(_pairs(made.returned, expected.returned))
-    if not pairs or len(made.returned) != len(expected.returned):
-        return "it returns no tensors that can be compared with those from before; return the output as a tensor"
+    if not pairs and not made.projected.keys() & expected.projected.keys():
+        return "it returns no tensors that can be compared with what they should be"
     gaps = [gap for one, other in pairs if (gap := _gap(one, other, rounding)) is not None]
-    return f"what it returns is off by {max(gaps):.3g}" if gaps else None
+    return f"what it returns is off by {max(gaps):.3g} from what it should be" if gaps else None
 
 
 class _Listener(TorchFunctionMode):
@@ -142,3 +139,6 @@ def _tensors(value: object) -> Iterator[Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _tensors(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _tensors(getattr(value, field.name))

@@ -1,57 +1,83 @@
 """Edits of trained weights that are compared, output by output, with what they must compute."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters import ADAPTERS
 from headtune.surgery.adapters.linears import why_not_linear
-from headtune.surgery.adapters.ownership import replace_module, tied, why_not_replaced
-from headtune.surgery.adapters.replacement import replacement
-from headtune.surgery.find import surveyed
+from headtune.surgery.adapters.ownership import tied
 from headtune.surgery.inputs import Inputs, described
-from headtune.surgery.outputs import furthest_apart, outputs
+from headtune.surgery.located import survey
+from headtune.surgery.opening import opened, why_not_opened
+from headtune.surgery.outputs import Outputs, difference, outputs
 from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.saving import Earlier, noted
+from headtune.surgery.slicing import why_not_sliced
 from headtune.surgery.snapshot import Snapshot
 from headtune.surgery.transaction import copied
-from headtune.surgery.wiring import Wiring, wirings
+from headtune.surgery.wiring import Followed, Wiring, follow
 
 Edit = Callable[[nn.Module], None]
 """Changes a model whose blocks have projections of their own."""
 
 
+class Unproven(SurgeryError):
+    """An edited model does not do what it must.
+
+    Attributes:
+        blamed: paths of the blocks that raised or computed with other counts; empty where no block can be blamed.
+    """
+
+    def __init__(self, *problems: str, blamed: Iterable[str] = ()) -> None:
+        super().__init__(*problems)
+        self.blamed = frozenset(blamed)
+
+
+_NO_STATISTICS = "or let the model return nothing that depends on its heads but through their output projection"
+
+
 def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -> dict[str, Wiring]:
-    """The wiring of each of the *sites*, from a model with separate projections; the model is left as it was.
+    """The wiring of the *sites*, and of what else could be followed; the model is left as it was.
+
+    Weights are named as in the model whose *sites* have projections of their own.
 
     Raises:
-        SurgeryError: the heads of a block cannot be told apart, or their projections cannot change (every reason).
+        SurgeryError: the heads of a site cannot be told apart, or their projections cannot change (every reason).
     """
     if not sites:
         return {}
-    _check([(site, _why_not_opened(model, site)) for site in sites])
+    _check([(site, why_not_opened(model, site)) for site in sites])
+    if absent := [name for name, parameter in model.named_parameters() if parameter.is_meta]:
+        raise SurgeryError(
+            f"{absent[0]} is on the meta device (offloaded, or not loaded), one of {len(absent)} such weights; nothing "
+            "can be proven without their values: load the whole model first"
+        )
     snapshot = Snapshot.of(model)
     try:
-        opened = _opened(model, sites)
-        found = wirings(opened, inputs)
-        _check([(site, _why_not_followed(opened, found.get(site.path))) for site in sites])
+        edited = opened(model, sites)
+        found = follow(edited, inputs)
+        _check([(site, _why_not_changed(edited, found, site)) for site in sites])
     except ForwardFailed as failed:
-        raise SurgeryError(f"the forward pass with gradients raised {described(failed.error)}") from failed.error
+        raise SurgeryError(f"heads cannot be followed: with gradients, {_raised(failed)}") from failed.error
     finally:
         snapshot.restore()
-    return found
+    return found.wirings
 
 
-def outputs_after(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], edit: Edit) -> list[Tensor]:
+def outputs_after(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], edit: Edit) -> Outputs:
     """What *model* would put out after *edit*; it is left as it was."""
     snapshot = Snapshot.of(model)
     try:
-        opened = _opened(model, sites)
-        edit(opened)
-        return outputs(opened, inputs)
+        edited = opened(model, sites)
+        edit(edited)
+        return outputs(edited, inputs)
+    except ForwardFailed as failed:
+        raise SurgeryError(f"with other weights, {_raised(failed)}; let it run whatever their values") from failed.error
     finally:
         snapshot.restore()
 
@@ -63,76 +89,110 @@ def proven(
     sites: Sequence[AttentionSite],
     *,
     edit: Edit,
-    expected: Sequence[Tensor],
+    expected: Outputs,
     copy: bool,
 ) -> nn.Module:
     """*model*, or a copy of it, after *edit*: with the counts of *plan*, and putting out what was *expected*.
 
     Raises:
-        SurgeryError: it does something else; everything is as it was then.
+        Unproven: it does something else; everything is as it was then.
     """
+    if not copy and any(not site.path and isinstance(model, nn.MultiheadAttention) for site in sites):
+        raise SurgeryError("the model is itself the attention block that changes its size: use copy=True")
     target = copied(model) if copy else model
-    snapshot = Snapshot.of(target)
+    snapshot, earlier = Snapshot.of(target), Earlier(target)
     try:
         with torch.inference_mode(False):
-            edited = _opened(target, sites)
+            edited = opened(target, sites)
             edit(edited)
             for adapter in ADAPTERS:
                 adapter.settle(edited)
-        problems = _problems(edited, inputs, plan, expected)
+        _prove(edited, inputs, plan, sites, expected)
+        return noted(edited, earlier, plan)
     except BaseException:
         snapshot.restore()
         raise
-    if problems:
-        snapshot.restore()
-        raise SurgeryError(*problems)
-    return edited
 
 
 def _check(reasons: Sequence[tuple[AttentionSite, str | None]]) -> None:
-    problems = [f"{site.path or 'the model'}: {reason}" for site, reason in reasons if reason is not None]
+    problems = [f"{_place(site.path)}: {reason}" for site, reason in reasons if reason is not None]
     if problems:
         raise SurgeryError(*problems)
 
 
-def _why_not_opened(model: nn.Module, site: AttentionSite) -> str | None:
-    block = model.get_submodule(site.path)
-    return why_not_replaced(model, block, site.path) if isinstance(block, nn.MultiheadAttention) else None
-
-
-def _opened(model: nn.Module, sites: Sequence[AttentionSite]) -> nn.Module:
-    """The model with a block of separate projections in place of each fused ``nn.MultiheadAttention``."""
-    for site in sites:
-        block = model.get_submodule(site.path)
-        if isinstance(block, nn.MultiheadAttention):
-            model = replace_module(model, block, replacement(block, site.present))
-    return model
-
-
-def _why_not_followed(model: nn.Module, wiring: Wiring | None) -> str | None:
+def _why_not_changed(model: nn.Module, found: Followed, site: AttentionSite) -> str | None:
+    wiring = found.wirings.get(site.path)
     if wiring is None:
-        return "its heads cannot be followed from one projection to the next"
-    if mixed := wiring.why_mixed():
-        return mixed
+        return found.reasons.get(site.path, "no attention is seen here when the model runs once more")
     every = range(wiring.num_heads)
     weights = (*wiring.of_heads(every), *wiring.read_from(every))
-    reasons = (why_not_linear(model, name) for name in weights)
+    reasons = (why_not_sliced(model, name) for name in weights)
     if reason := next((reason for reason in reasons if reason is not None), None):
         return reason
-    ties = tied(model, weights)
+    paths = dict.fromkeys(name.rpartition(".")[0] for name in weights)
+    held = [name for name, _ in model.named_parameters() if name.rpartition(".")[0] in paths]
+    ties = tied(model, held)
     return f"{ties[0]}: untie them first, or change neither" if ties else None
 
 
-def _problems(model: nn.Module, inputs: Inputs, plan: HeadPlan, expected: Sequence[Tensor]) -> list[str]:
+def _prove(model: nn.Module, inputs: Inputs, plan: HeadPlan, sites: Sequence[AttentionSite], expected: Outputs) -> None:
     try:
-        found = {path: block.site.present for path, block in surveyed(model, inputs).blocks.items()}
         made = outputs(model, inputs)
+        found = {path: block.site.present for path, block in survey(model, inputs).blocks.items()}
+    except ForwardFailed as failed:
+        raise _not_running(model, plan, sites, failed) from failed.error
     except SurgeryError as error:
-        return [f"after the change, {problem}" for problem in error.problems]
-    wrong = [
-        f"{path or 'the model'}: {wanted} should be left, but it computes {found.get(path, 'no attention')}"
+        raise Unproven(*(f"after the change, {problem}" for problem in error.problems)) from error
+    wrong = {
+        path: f"{_place(path)}: {wanted} should be left, but it computes {found.get(path, 'no attention')}; "
+        "let forward take its counts from attributes of the module"
         for path, wanted in plan
         if found.get(path) != wanted
+    }
+    if wrong:
+        raise Unproven(*wrong.values(), blamed=wrong)
+    apart = difference(made, expected)
+    if apart is not None:
+        changed = ", ".join(f"{_place(site.path)} with {plan[site.path]}" for site in sites)
+        raise Unproven(f"{changed}: {apart}; leave the block as it is, {_NO_STATISTICS}")
+
+
+def _not_running(model: nn.Module, plan: HeadPlan, sites: Sequence[AttentionSite], failed: ForwardFailed) -> Unproven:
+    """What keeps each changed block from running that was running when the model raised; all, if none was."""
+    blamed = [site for site in sites if _inside(failed.path, site.path)] or sites
+    problems = (
+        f"{_place(site.path)} with {plan[site.path]}: forward raises {described(failed.error)}; "
+        f"{_still_sized(model, site)}"
+        for site in blamed
+    )
+    return Unproven(*problems, blamed=(site.path for site in blamed))
+
+
+def _still_sized(model: nn.Module, site: AttentionSite) -> str:
+    """What in a block still counts the heads that it had."""
+    block = model.get_submodule(site.path)
+    tables = [
+        f"{name} {tuple(one.shape)}"
+        for name, one in (*block.named_parameters(), *block.named_buffers())
+        if one.dim() > 1 and site.num_heads in one.shape and why_not_linear(block, name) is not None
     ]
-    gap = None if wrong else furthest_apart(made, expected)
-    return wrong if gap is None else [f"after the change, the output is off by {gap:.3g} from what it should be"]
+    if tables:
+        return (
+            f"{', '.join(tables)} is a table for {site.num_heads} heads, of which none can go: leave them as they are"
+        )
+    return (
+        f"something still counts {site.num_heads} heads, such as a number written into forward, a mask for every head, "
+        "or biases like those of ALiBi: let forward read the count from the block, or leave the block as it is"
+    )
+
+
+def _raised(failed: ForwardFailed) -> str:
+    return f"forward raises {described(failed.error)}" + (f" in {failed.path}" if failed.path else "")
+
+
+def _inside(path: str, block: str) -> bool:
+    return not block or path == block or path.startswith(f"{block}.")
+
+
+def _place(path: str) -> str:
+    return path or "the model"

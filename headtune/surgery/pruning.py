@@ -1,40 +1,35 @@
 """Taking heads out of a trained model: what is left computes what the whole one does with those heads silenced."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
-import torch
 from torch import nn
 
-from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.mask import HeadMask
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
-from headtune.surgery.adapters.attributes import set_counts
-from headtune.surgery.adapters.ownership import owner, replace_module, tied, why_not_replaced
-from headtune.surgery.adapters.replacement import replacement
-from headtune.surgery.find import surveyed
-from headtune.surgery.inputs import Inputs, check_inputs, described
+from headtune.surgery.adapters import FALLBACK, adapter_for
+from headtune.surgery.cutting import Cut, Cuts
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
-from headtune.surgery.outputs import furthest_apart, outputs
-from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.proof import Unproven, followed, outputs_after, proven
 from headtune.surgery.refusals import check_workable
-from headtune.surgery.saving import Earlier, noted
-from headtune.surgery.slicing import drop_inputs, drop_outputs, silence, why_not_sliced
-from headtune.surgery.snapshot import Snapshot
-from headtune.surgery.transaction import copied
-from headtune.surgery.wiring import Wiring, wirings
-
-Mask = HeadMask | Mapping[str, Iterable[int]]
 
 
-def prune(model: nn.Module, mask: Mask, inputs: Inputs, *, copy: bool = True) -> nn.Module:
+def prune(
+    model: nn.Module, mask: HeadMask | Mapping[str, Iterable[int]], inputs: Inputs, *, copy: bool = True
+) -> nn.Module:
     """A copy of *model* without some heads, which computes what *model* does with those heads silenced.
 
     Which rows and columns belong to which head is found by following a forward pass, not by their order, and the
-    result is compared with the model whose output projections ignore the heads: nothing is returned unless both agree.
-    Where query heads share key/value heads, whole groups may go, or as many heads of each.
+    result is compared with the model whose output projections ignore the heads: what each attention block puts out and
+    what the model returns, without the attention weights. Nothing is returned unless both agree but for the rounding of
+    the type that they compute in. The comparison is as good as the inputs: give some with many different tokens.
+
+    Where query heads share key/value heads, whole groups may go, or as many heads of each. ``nn.MultiheadAttention``
+    gives way to :class:`headtune.nn.HeadedAttention`; ``nn.TransformerEncoder`` then returns values other than 0 at
+    padded positions, as it does in training mode.
 
     Args:
         model: left as it is, unless *copy* is false.
@@ -51,145 +46,47 @@ def prune(model: nn.Module, mask: Mask, inputs: Inputs, *, copy: bool = True) ->
     """
     check_workable(model)
     check_inputs(inputs)
-    original = Original(model, inputs)
-    sites = original.sites
+    sites = Original(model, inputs).sites
     mask = mask if isinstance(mask, HeadMask) else HeadMask.of(mask)
-    plan = mask.plan(sites)
-    cuts = _cuts(model, inputs, [site for site in sites if plan[site.path] != site.present], mask, plan)
-    silenced = _silenced(model, inputs, cuts)
-    edited = copied(model) if copy else model
-    snapshot, earlier = Snapshot.of(edited), Earlier(edited)
+    mask.check(sites)
+    losing = [site for site in sites if len(mask.heads(site)) < site.num_heads]
+    cuts = Cuts.of(losing, followed(model, inputs, losing), mask)
+    expected = outputs_after(model, inputs, losing, cuts.silence)
+    plan = _plan_left(sites, cuts)
+
+    def attempt(input_sized: frozenset[str]) -> nn.Module:
+        edit = partial(cuts.make, input_sized=input_sized)
+        return proven(model, plan, inputs, losing, edit=edit, expected=expected, copy=copy)
+
     try:
-        edited = _cut(edited, cuts)
-        problems = _problems(edited, inputs, plan, silenced)
-    except BaseException:
-        snapshot.restore()
-        raise
-    if problems:
-        snapshot.restore()
-        raise SurgeryError(*problems)
-    return noted(edited, earlier, plan)
+        return attempt(frozenset())
+    except Unproven as first:
+        others = _like(model, first.blamed, losing)
+        if not others:
+            raise
+        try:
+            return attempt(others)
+        except Unproven:
+            raise first from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
-    """What one site loses.
-
-    Attributes:
-        made: weight → the features that it puts out no more.
-        read: weight → the features that it reads no more.
-    """
-
-    site: AttentionSite
-    wanted: HeadCount
-    made: Mapping[str, frozenset[int]]
-    read: Mapping[str, frozenset[int]]
-
-
-def _cuts(
-    model: nn.Module, inputs: Inputs, sites: list[AttentionSite], mask: HeadMask, plan: HeadPlan
-) -> tuple[_Cut, ...]:
-    snapshot = Snapshot.of(model)
-    problems = [
-        f"{site.path or 'the model'}: {reason}"
-        for site in sites
-        if isinstance(block := model.get_submodule(site.path), nn.MultiheadAttention)
-        and (reason := why_not_replaced(model, block, site.path)) is not None
-    ]
-    if problems:
-        raise SurgeryError(*problems)
-    try:
-        opened = _opened(model, sites)
-        found = wirings(opened, inputs) if sites else {}
-        reasons = [
-            f"{site.path or 'the model'}: {reason}"
-            for site in sites
-            if (reason := _why_not(opened, found.get(site.path))) is not None
-        ]
-    except ForwardFailed as failed:
-        raise SurgeryError(f"the forward pass with gradients raised {described(failed.error)}") from failed.error
-    finally:
-        snapshot.restore()
-    if reasons:
-        raise SurgeryError(*reasons)
-    return tuple(_cut_of(site, found[site.path], mask[site.path], plan[site.path]) for site in sites)
-
-
-def _cut_of(site: AttentionSite, wiring: Wiring, kept: tuple[int, ...], wanted: HeadCount) -> _Cut:
-    every = range(wiring.num_heads)
-    made, needed = wiring.of_heads(every), wiring.of_heads(kept)
-    read, still = wiring.read_from(every), wiring.read_from(kept)
-    return _Cut(
-        site=site,
-        wanted=wanted,
-        made={name: features - needed.get(name, frozenset()) for name, features in made.items()},
-        read={name: features - still.get(name, frozenset()) for name, features in read.items()},
+def _like(model: nn.Module, blamed: Iterable[str], losing: Iterable[AttentionSite]) -> frozenset[str]:
+    """The hand-written blocks of the blamed ones' classes: they may read their width off their input."""
+    classes = {type(model.get_submodule(path)) for path in blamed}
+    blocks = {site.path: model.get_submodule(site.path) for site in losing}
+    return frozenset(
+        path for path, block in blocks.items() if type(block) in classes and adapter_for(block) is FALLBACK
     )
 
 
-def _why_not(model: nn.Module, wiring: Wiring | None) -> str | None:
-    if wiring is None:
-        return "its heads cannot be followed from one projection to the next, so none can be cut out"
-    if mixed := wiring.why_mixed():
-        return f"{mixed}, so that no head can be cut out alone"
-    every = range(wiring.num_heads)
-    weights = (*wiring.of_heads(every), *wiring.read_from(every))
-    for name in weights:
-        if reason := why_not_sliced(model, name):
-            return reason
-    ties = tied(model, weights)
-    return f"{ties[0]}: untie them first, or change neither" if ties else None
+def _plan_left(sites: Iterable[AttentionSite], cuts: Cuts) -> HeadPlan:
+    made = {cut.site.path: cut for cut in cuts.cuts}
+    return HeadPlan.of(
+        {site.path: _count_left(site, made[site.path]) if site.path in made else site.present for site in sites}
+    )
 
 
-def _opened(model: nn.Module, sites: Iterable[AttentionSite]) -> nn.Module:
-    """The model with a block of separate projections in place of each fused ``nn.MultiheadAttention``."""
-    for site in sites:
-        block = model.get_submodule(site.path)
-        if isinstance(block, nn.MultiheadAttention):
-            model = replace_module(model, block, replacement(block, site.present))
-    return model
-
-
-def _silenced(model: nn.Module, inputs: Inputs, cuts: tuple[_Cut, ...]) -> list[torch.Tensor]:
-    snapshot = Snapshot.of(model)
-    try:
-        for cut in cuts:
-            for name, features in cut.read.items():
-                silence(owner(model, name)[1], features)
-        return outputs(model, inputs)
-    finally:
-        snapshot.restore()
-
-
-def _cut(model: nn.Module, cuts: tuple[_Cut, ...]) -> nn.Module:
-    with torch.inference_mode(False):
-        model = _opened(model, [cut.site for cut in cuts])
-        for cut in cuts:
-            for name, features in cut.made.items():
-                drop_outputs(owner(model, name)[1], features)
-            for name, features in cut.read.items():
-                drop_inputs(owner(model, name)[1], features)
-            set_counts(model.get_submodule(cut.site.path), cut.site.present, cut.wanted)
-    for encoder in model.modules():
-        if isinstance(encoder, nn.TransformerEncoder):
-            encoder.use_nested_tensor = False
-    return model
-
-
-def _problems(model: nn.Module, inputs: Inputs, plan: HeadPlan, silenced: list[torch.Tensor]) -> list[str]:
-    try:
-        found = {block.site.path: block.site.present for block in surveyed(model, inputs).blocks.values()}
-        pruned = outputs(model, inputs)
-    except SurgeryError as error:
-        return [f"without the heads that go, {problem}" for problem in error.problems]
-    wrong = [
-        f"{path or 'the model'}: {wanted} should be left, but it computes {found.get(path, 'no attention')}"
-        for path, wanted in plan
-        if found.get(path) != wanted
-    ]
-    if wrong:
-        return wrong
-    gap = furthest_apart(pruned, silenced)
-    if gap is not None:
-        return [f"without the heads that go, the output differs from that with these heads silenced by {gap:.3g}"]
-    return []
+def _count_left(site: AttentionSite, cut: Cut) -> HeadCount:
+    """The counts as they will be seen: a model that repeats its keys may hide how few key/value heads it has."""
+    hidden = site.num_kv_heads == site.num_heads
+    return cut.wanted._replace(num_kv_heads=cut.wanted.num_heads) if hidden else cut.wanted

@@ -8,15 +8,15 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Which attributes, parameters, buffers, submodules and hooks every module had, and what the buffers held.
+    """Which attributes, parameters, buffers, submodules and hooks every module had, and what tensors among them held.
 
     Dictionaries among the attributes are kept with their content. Parameters are kept by reference: surgery puts new
-    ones in their place and never writes into them. It costs the memory of the buffers.
+    ones in their place and never writes into them. It costs the memory of the buffers and of other tensors.
     """
 
     modules: tuple[tuple[nn.Module, dict[str, object]], ...]
     contents: tuple[tuple[dict[object, object], dict[object, object]], ...]
-    buffers: tuple[tuple[Tensor, Tensor], ...]
+    values: tuple[tuple[Tensor, Tensor, bool], ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> "Snapshot":
@@ -28,9 +28,12 @@ class Snapshot:
             for value in attributes.values()
             if isinstance(value, dict)
         )
+        attributes = (value for _, held in modules for value in held.values() if isinstance(value, Tensor))
         with torch.no_grad():
-            buffers = tuple((buffer, buffer.clone()) for buffer in model.buffers() if not buffer.is_meta)
-        return cls(modules=modules, contents=contents, buffers=buffers)
+            values = tuple(
+                (one, one.clone(), one.is_leaf) for one in (*model.buffers(), *attributes) if not one.is_meta
+            )
+        return cls(modules=modules, contents=contents, values=values)
 
     def restore(self) -> None:
         """Put everything back as it was."""
@@ -41,6 +44,8 @@ class Snapshot:
             dictionary.clear()
             dictionary.update(content)
         with torch.no_grad():
-            for buffer, value in self.buffers:
-                if not torch.equal(buffer, value):
-                    buffer.copy_(value)
+            for tensor, value, was_leaf in self.values:
+                if was_leaf and not tensor.is_leaf:
+                    tensor.detach_()  # a cache that was written into while gradients were followed
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)

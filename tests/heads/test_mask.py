@@ -90,3 +90,18 @@ def test_plan_lists_all_problems_at_once() -> None:
         "  - a: there is no head 8; heads go from 0 to 7\n"
         "  - grouped: key/value head 0 keeps 2, key/value head 1 keeps 1; keep equally many of each 2, or none"
     )
+
+
+def test_a_mask_fits_sites_however_their_heads_are_grouped() -> None:
+    HeadMask.of({"grouped": [0, 1, 4]}).check(SITES)
+    with pytest.raises(PlanError) as caught:
+        HeadMask.of({"a": [0, 9], "c": [0]}).check(SITES)
+    assert caught.value.problems == (
+        "'c' matches no site; sites: a, b, grouped",
+        "a: there is no head 9; heads go from 0 to 7",
+    )
+
+
+def test_a_site_that_is_not_named_keeps_all_its_heads() -> None:
+    mask = HeadMask.of({"a": [2, 0]})
+    assert [mask.heads(site) for site in SITES] == [(0, 2), tuple(range(8)), tuple(range(8))]

@@ -68,8 +68,36 @@ def test_a_buffer_that_was_replaced_or_holds_nan_comes_back() -> None:
     assert before.isnan().all()
 
 
-def test_nothing_is_copied_but_buffers_and_meta_tensors_are_left() -> None:
+def test_nothing_is_copied_but_tensors_that_are_written_into_and_meta_tensors_are_left() -> None:
     model = Block().to("meta")
     Snapshot.of(model).restore()
     snapshot = Snapshot.of(Block())
-    assert [value.numel() for _, value in snapshot.buffers] == [2]
+    assert [value.numel() for _, value, _ in snapshot.values] == [2]
+
+
+def test_tensors_that_are_written_into_get_their_values_back() -> None:
+    class Caching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(2))
+            self.cache = torch.zeros(2)
+
+    model = Caching()
+    seen, cache, x = model.seen, model.cache, torch.ones(2, requires_grad=True)
+    snapshot = Snapshot.of(model)
+    model.seen.copy_(x)
+    model.cache[:1] = x[:1]
+    snapshot.restore()
+    assert model.seen is seen
+    assert model.cache is cache
+    for tensor in (seen, cache):
+        assert tensor.tolist() == [0, 0]
+        assert tensor.is_leaf
+        assert not tensor.requires_grad
+
+
+def test_a_tensor_that_was_part_of_a_graph_stays_there() -> None:
+    model = nn.Module()
+    model.kept = torch.ones(2, requires_grad=True) * 2
+    Snapshot.of(model).restore()
+    assert model.kept.grad_fn is not None

@@ -59,13 +59,7 @@ class InputSized:
         self._handwritten.resize(model, site, projections, wanted)
         block = model.get_submodule(site.path)
         linears = [owner(model, weight)[1] for weight in Layout.of(projections).parts]
-        seen = undress(block, linears) or site.embed_dim
-        width = wanted.num_heads * wanted.head_dim
-        set_values(
-            block, lambda values: {name: width for name, value in values.items() if _is_embed(name, value, seen)}
-        )
-        if width != site.embed_dim:
-            dress(block, linears, width)
+        let_see(block, linears, site.embed_dim, wanted.num_heads * wanted.head_dim)
         return model
 
     def settle(self, model: nn.Module) -> None:
@@ -107,6 +101,21 @@ class Disguise:
 def _is_embed(name: str, value: object, embed_dim: int) -> bool:
     """Whether an attribute holds the embedding width."""
     return isinstance(value, int) and value == embed_dim and _EMBED_NAME.fullmatch(name.lower().lstrip("_")) is not None
+
+
+def let_see(block: nn.Module, linears: Sequence[nn.Module], embed_dim: int, width: int) -> None:
+    """Let *block* see the heads' width as that of its input, in its attributes too, and its projections the true input.
+
+    Args:
+        block: the attention block.
+        linears: the projections that read its input.
+        embed_dim: the true width.
+        width: that of all heads together.
+    """
+    seen = undress(block, linears) or embed_dim
+    set_values(block, lambda values: {name: width for name, value in values.items() if _is_embed(name, value, seen)})
+    if width != embed_dim:
+        dress(block, linears, width)
 
 
 def dress(block: nn.Module, linears: Sequence[nn.Module], width: int) -> None:

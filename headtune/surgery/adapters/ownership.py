@@ -14,13 +14,14 @@ def owner(model: nn.Module, parameter: str) -> tuple[str, nn.Module]:
 
 def tied(model: nn.Module, names: Iterable[str]) -> tuple[str, ...]:
     """For each of the named parameters that another module holds too: both names, as words for a message."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
     holders: dict[int, list[str]] = {}
-    for holder, parameter in model.named_parameters(remove_duplicate=False):
+    for holder, parameter in parameters.items():
         holders.setdefault(id(parameter), []).append(holder)
     return tuple(
         f"{name} is also {other}"
         for name in names
-        for other in holders[id(model.get_parameter(name))]
+        for other in holders[id(parameters[name])]
         if other != name and owner(model, other)[1] is not owner(model, name)[1]
     )
 

@@ -23,9 +23,14 @@ class Fused:
     v: Flow
 
 
+def sdpa_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """What a ``scaled_dot_product_attention`` call was given, by name."""
+    return {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
+
+
 def given_to_sdpa(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Tensor, Tensor, Tensor] | None:
     """Query, key and value of a ``scaled_dot_product_attention`` call."""
-    given: dict[str, object] = {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
+    given = sdpa_arguments(args, kwargs)
     match tuple(given.get(name) for name in ("query", "key", "value")):
         case (Tensor() as query, Tensor() as key, Tensor() as value):
             return query, key, value
@@ -38,7 +43,7 @@ def read_sdpa(args: Sequence[object], kwargs: Mapping[str, object], flow: Callab
     if operands is None:
         return None
     query, key, value = operands
-    given: dict[str, object] = {**dict(zip(_SDPA_NAMES, args, strict=False)), **kwargs}
+    given = sdpa_arguments(args, kwargs)
     scale = given.get("scale")
     q, k, head_dim = flow(query), flow(key), query.shape[-1]
     heads = count_heads(query, head_dim, q.positions)

@@ -235,9 +235,7 @@ class Recorder:
         return self.frames[-1].path if self.frames else ""
 
 
-def _projected(
-    function: object, args: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[Tensor, Tensor] | None:
+def _projected(function: object, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Tensor, Tensor] | None:
     """What a linear map or a convolution reads, and its weight."""
     given = [*args, *(kwargs[name] for name in ("input", "mat1", "mat2", "weight") if name in kwargs)]
     start = 1 if function in ADDMM else 0

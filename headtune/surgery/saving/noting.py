@@ -96,11 +96,14 @@ def _fields(before: _ModuleBefore, module: nn.Module) -> Iterator[tuple[str, str
 def _tensors(before: _ModuleBefore, module: nn.Module) -> Iterator[str]:
     for name, new in (*module._parameters.items(), *module._buffers.items()):
         old = before.tensors.get(name)
-        values_count = name in module._non_persistent_buffers_set
-        if (old is None) != (new is None) or (old is not None and new is not None and old.shape != new.shape):
+        # The values of a buffer that state_dict leaves out would not be saved otherwise.
+        valued = name in module._non_persistent_buffers_set
+        if not (_same(old, new) if valued else _shape(old) == _shape(new)):
             yield name
-        elif values_count and not _same(old, new):
-            yield name
+
+
+def _shape(tensor: Tensor | None) -> torch.Size | None:
+    return None if tensor is None else tensor.shape
 
 
 def _same(old: object, new: object) -> bool:

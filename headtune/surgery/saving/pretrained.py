@@ -98,7 +98,7 @@ def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = No
         cls.__init__(self, *args, **kwargs)
         rebuilt(self, modules)
 
-    changed = type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
+    changed: Any = type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
     try:
         model, info = changed.from_pretrained(
             folder,

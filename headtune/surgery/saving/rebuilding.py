@@ -45,8 +45,8 @@ def rebuilt(model: nn.Module, modules: Mapping[str, Json]) -> nn.Module:
             _change(model.get_submodule(path), changes)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(
-            f"{path or 'the model'}: the saved changes do not fit {type(model.get_submodule(path)).__name__} ({error!r}); "
-            "build must return the architecture that was saved"
+            f"{path or 'the model'}: what surgery changed does not fit {type(model.get_submodule(path)).__name__} "
+            f"({error!r}); build must return the architecture that was saved"
         ) from error
     return model
 
@@ -87,15 +87,15 @@ def _change(module: nn.Module, changes: Mapping[str, Json]) -> None:
 
 def _change_tensor(module: nn.Module, name: str, described: Json) -> None:
     """Give the module a tensor of the described shape, or the described one."""
-    held = module._parameters if name in module._parameters else module._buffers
-    old = held[name]
+    is_parameter = name in module._parameters
+    old = module._parameters[name] if is_parameter else module._buffers[name]
     if described is None:
-        held[name] = None
+        setattr(module, name, None)
     elif isinstance(described, dict):
         value = from_json(described)
         assert isinstance(value, Tensor)
-        held[name] = value if old is None or old.is_meta else value.to(old.device)
+        setattr(module, name, value if old is None or old.is_meta else value.to(old.device))
     elif old is None or list(old.shape) != described:
         like = next(module.parameters()) if old is None else old
         new = like.detach().new_zeros(described)
-        held[name] = nn.Parameter(new, like.requires_grad) if held is module._parameters else new
+        setattr(module, name, nn.Parameter(new, like.requires_grad) if is_parameter else new)

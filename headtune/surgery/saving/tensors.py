@@ -42,7 +42,7 @@ def write_tensors(model: nn.Module, file: Path, *, only_unlisted: bool = False) 
         if whole != name:
             aliases[name] = whole
         else:
-            kept[name] = value.detach().clone(memory_format=torch.contiguous_format) if _is_part(value) else value.detach()
+            kept[name] = _alone(value.detach())
     save_file(kept, str(file), metadata=_FORMAT | aliases)
 
 
@@ -111,8 +111,10 @@ def _identity(tensor: Tensor) -> object:
     return (*start, tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
-def _is_part(tensor: Tensor) -> bool:
-    return not tensor.is_contiguous() or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
+def _alone(tensor: Tensor) -> Tensor:
+    """The tensor, in memory of its own where it is a part of another."""
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return tensor if whole and tensor.is_contiguous() else tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _misfits(model: nn.Module, saved: Mapping[str, Tensor]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from headtune.surgery.probe.operations import Product, product
@@ -10,6 +11,7 @@ from headtune.surgery.probe.operations import Product, product
 Function = Callable[..., object]
 
 _OUT_OF_PLACE: dict[object, Function] = {Tensor.baddbmm_: Tensor.baddbmm}
+"""What computes the same as a function that writes its result into its first argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,13 @@ class FunctionCall:
         return product(self.function, self.args, self.kwargs)
 
     def again(self, swaps: Mapping[Tensor, Tensor]) -> Tensor:
-        """The result with other tensors in place of some; nothing is written into."""
+        """The result with other tensors in place of some; nothing is written into.
+
+        What was written into holds the result by now: zeros stand in its place.
+        """
+        written = self.args[0] if self.function in _OUT_OF_PLACE else None
+        if isinstance(written, Tensor):
+            swaps = {**swaps, written: torch.zeros_like(written)}
 
         def swapped(value: object) -> object:
             if isinstance(value, list | tuple):

@@ -38,7 +38,7 @@ class Leaves:
         found: dict[str, frozenset[int]] = {}
         for (name, dim, _), gradient in zip(alive, gradients, strict=True):
             if gradient is not None:
-                by_feature = gradient.movedim(dim, -1).flatten(0, -2)
+                by_feature = gradient.movedim(dim, -1).reshape(-1, gradient.shape[dim])
                 touched = by_feature.ne(0).any(0).nonzero().flatten().tolist()
                 if touched:
                     found[name] = found.get(name, frozenset()) | frozenset(touched)

@@ -8,7 +8,7 @@ projection must then read unchanged.
 H heads, F features; L all leading dimensions, those of batch and heads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ class Tracer(TorchFunctionMode):
         self._reasons: dict[int, str] = {}
 
     def outcome(self, number: int) -> Wiring | str:
-        """The wiring of the recorder's attention call of that number, or why it could not be followed, as a sentence."""
+        """The wiring of the recorder's attention call of that number, or why it is unknown, as a sentence."""
         if number in self._reasons:
             return self._reasons[number]
         wiring = self._followed.get(number)
@@ -92,8 +92,8 @@ class Tracer(TorchFunctionMode):
         number = self._recorder.call_read_in(source)
         if number in self._followed:
             self._read(number, source, name)
-            # It read labels. Equal values at all positions keep what differs between them as it is in the model.
-            result = result.new_empty(result.shape[-1]).normal_().expand_as(result)
+            # It read labels: what comes later shall see values, none of them degenerate.
+            result = torch.randn_like(result)
         return self._leaves.cut(name, result, -result.dim() + _batch_dims(call, result))
 
     def _follow(self, call: FunctionCall, number: int) -> Tensor | None:
@@ -104,7 +104,7 @@ class Tracer(TorchFunctionMode):
         if sides.values.is_meta or _constant(sides.values):
             self._reasons[number] = reasons.ON_META if sides.values.is_meta else reasons.BLIND
             return None
-        heads = self._recorder.calls[number].num_heads
+        heads, head_dim = self._recorder.calls[number].num_heads, self._recorder.calls[number].head_dim
         found = self._stride(sides.q, heads)
         if isinstance(found, str):
             self._reasons[number] = found
@@ -112,12 +112,12 @@ class Tracer(TorchFunctionMode):
         stride, q = found
         labels_L = torch.arange(len(sides.q), device=sides.q.device) // stride % heads
         labels = sides.spread(labels_L)
-        self._followed[number] = Wiring(
-            q=q,
-            k=tuple(self._leaves.features(sides.k[head * stride]) for head in range(heads)),
-            v=tuple(self._leaves.features(sides.v[labels == head]) for head in range(heads)),
-            out=(),
-        )
+        k = tuple(self._leaves.features(sides.k[head * stride]) for head in range(heads))
+        v = tuple(self._leaves.features(sides.v[labels == head]) for head in range(heads))
+        self._followed[number] = Wiring(q=q, k=k, v=v, out=())
+        for words, side, size in (("keys", k, head_dim), ("values", v, sides.values.shape[-1])):
+            if (name := _wider(side, size)) is not None:
+                self._reasons[number] = reasons.mixed(words, name)
         return labels
 
     def _sides_of_product(self, call: FunctionCall) -> Sides | None:
@@ -167,6 +167,12 @@ def _batch_dims(call: FunctionCall, result: Tensor) -> int:
         return result.dim() - 1
     weight = next(tensor for tensor in reversed(list(call.tensors())) if tensor.dim() > 2)
     return result.dim() - weight.dim() + 1
+
+
+def _wider(side: Sequence[Features], size: int) -> str | None:
+    """The weight of which several heads share more features than one head has: they are mixed, not grouped."""
+    shared = (features for features in side if side.count(features) > 1)
+    return next((name for features in shared for name, indices in features.items() if len(indices) > size), None)
 
 
 def _constant(values: Tensor) -> bool:

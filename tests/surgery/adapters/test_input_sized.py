@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.surgery import apply_plan, find_sites
+from headtune.surgery.adapters.input_sized import disguise_of, dress, undress
 
 NAMES = ["nano fused sdpa", "nano fused manual", "nano separate sdpa", "nano separate manual", "vision", "nano cross"]
 
@@ -146,3 +147,17 @@ def test_an_error_in_forward_leaves_nothing_behind(zoo: SimpleNamespace) -> None
     block.n_head = 3
     copy.deepcopy(model)
     assert torch.equal(model(*inputs), expected)
+
+
+def test_a_disguise_can_be_read_taken_off_and_put_on_again(zoo: SimpleNamespace) -> None:
+    model, inputs = zoo.build("nano cross"), zoo.inputs("nano cross")
+    assert disguise_of(model) is None
+    edited = resized(model, inputs, 3, 3, 6)
+    wanted = edited(*inputs)
+    assert disguise_of(edited) == (18, ("q", "kv"))
+    assert disguise_of(edited.get_submodule("q")) is None
+    linears = [edited.get_submodule(path) for path in ("q", "kv")]
+    assert undress(edited, linears) == 18
+    assert disguise_of(edited) is undress(edited, linears) is None
+    dress(edited, linears, 18)
+    assert torch.equal(edited(*inputs), wanted)

@@ -1,7 +1,7 @@
 import pytest
 
 from headtune.heads.count import HeadCount
-from headtune.surgery.adapters.names import is_short, meant, quantities, spells_out_heads
+from headtune.surgery.adapters.names import is_short, meant, names_a_quantity, quantities, spells_out_heads
 
 COUNT = HeadCount(8, 2, 16)  # group size 4, width 128, kv width 32: six different numbers
 
@@ -78,3 +78,8 @@ def test_quantities_follow_from_the_count() -> None:
         "width": 128,
         "kv_width": 32,
     }
+
+
+def test_names_alone_tell_what_may_be_a_count() -> None:
+    assert all(map(names_a_quantity, ("num_heads", "n_head", "kv_heads", "n_rep", "head_dim", "_inner_dim", "h")))
+    assert not any(map(names_a_quantity, ("num_layers", "dropout", "in_features", "headroom")))

@@ -68,11 +68,18 @@ def test_weights_and_loose_softmaxes_do_so_too() -> None:
     assert carried(Mark(weights=weights, loose=True), Tensor.sum, x, x.sum(-1)) == Mark()
 
 
-def test_a_mixture_of_several_heads_weights_is_loose() -> None:
+def test_a_mixture_of_several_heads_weights_is_loose_and_known_as_such() -> None:
     x = torch.ones(2, 4, 5, 5)
     mark = Mark(weights=Weights(scores=SCORES, causal=True))
-    assert carried(mark, Tensor.__getitem__, x, x[:, :2]) == Mark(loose=True)
-    assert carried(mark, Tensor.mean, x, x.mean(1)) == Mark(loose=True)
+    assert carried(mark, Tensor.__getitem__, x, x[:, :2]) == Mark(loose=True, mixture=True)
+    assert carried(mark, Tensor.mean, x, x.mean(1)) == Mark(loose=True, mixture=True)
+    assert carried(Mark(loose=True, mixture=True), Tensor.mean, x, x.mean(1)) == Mark(loose=True, mixture=True)
+    assert carried(Mark(loose=True, mixture=True), torch.mul, x, x * 2) == Mark(loose=True, mixture=True)
+
+
+def test_fewer_softmaxes_of_anything_else_are_loose_only() -> None:
+    x = torch.ones(2, 4, 5, 5)
+    assert carried(Mark(loose=True), Tensor.mean, x, x.mean(1)) == Mark(loose=True)
 
 
 def test_an_output_is_followed_to_its_projection_but_not_into_the_residual_stream() -> None:

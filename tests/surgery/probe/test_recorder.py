@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtune.surgery.probe import AttentionCall, watch
+from headtune.surgery.probe.recorder import Recorder
 
 EMBED, HEADS, SIZE = 24, 4, 6
 
@@ -177,3 +178,43 @@ def test_linear_attention_is_unplaced() -> None:
     watched = watch(Attention(linear), (torch.randn(3, 11, EMBED),))
     assert watched.calls == ()
     assert watched.unplaced == ("",)
+
+
+def test_a_projection_is_named_by_its_weight() -> None:
+    model = nn.ModuleDict({"a": nn.Linear(3, 4), "c": nn.Conv1d(3, 4, 1)})
+    recorder, x, weight = Recorder(model), torch.ones(2, 3), model["a"].weight
+    for function, args in (
+        (F.linear, (x, weight, None)),
+        (torch.addmm, (torch.ones(4), x, weight)),
+        (torch.matmul, (x, weight.mT)),
+        (torch.einsum, ("bi,oi->bo", x, weight)),
+    ):
+        source, name = recorder.projection(function, args, {})
+        assert source is x
+        assert name == "a.weight"
+    assert recorder.projection(F.conv1d, (x[..., None], model["c"].weight), {})[1] == "c.weight"
+
+
+def test_a_linear_map_by_no_parameter_is_a_projection_without_a_name() -> None:
+    recorder, x = Recorder(model := nn.Linear(3, 4)), torch.ones(2, 3)
+    source, name = recorder.projection(F.linear, (x, torch.ones(4, 3)), {})
+    assert source is x
+    assert name == ""
+    assert recorder.projection(F.linear, (x, model.weight), {})[1] == "weight"
+    assert recorder.projection(torch.matmul, (x, torch.ones(3, 4)), {}) is None
+    assert recorder.projection(torch.add, (x, x), {}) is None
+
+
+def test_attention_weights_are_known_as_such() -> None:
+    recorder = Recorder(nn.Module())
+    q, k = torch.randn(2, 4, 5, 3), torch.randn(2, 4, 3, 5)
+    scores = q @ k
+    recorder.see(torch.matmul, (q, k), {}, scores)
+    weights = scores.softmax(-1)
+    recorder.see(torch.softmax, (scores, -1), {}, weights)
+    mean = weights.mean(1)
+    recorder.see(Tensor.mean, (weights, 1), {}, mean)
+    assert [recorder.holds_weights(one) for one in (q, scores, weights, mean)] == [False, False, True, True]
+    assert recorder.scores_in(scores) is not None
+    assert recorder.scores_in(weights) is not None
+    assert recorder.scores_in(q) is None
