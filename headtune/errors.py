@@ -4,6 +4,7 @@ HeadtuneError
 ├── InputError              what came in is wrong                           exit 2
 │   ├── SpecError           a study file: every problem, each with its line
 │   ├── TaskError           a task that cannot be imported or breaks its contract
+│   │   └── MetricError     what a task reports is no metric, or not what the study asks for
 │   ├── PlanError           head counts that are not legal for a site
 │   ├── SpaceError          a search space that is empty or contradicts itself
 │   ├── SurgeryError        a model that cannot be seen or changed as asked
@@ -20,22 +21,30 @@ StopTrial                   a BaseException: ends one trial, passes `except Exce
 └── Diverged                the same, because a reported value is not finite
 """
 
+import re
 from typing import ClassVar
+
+_LONGEST = 1000
+_ALLOCATION = re.compile(r"\[enforce fail .*can't allocate memory: you tried to allocate (\d+) bytes.*")
+_TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_PASSWORD = re.compile(r"(?<=://)([^\s:/?@]*):\S*@|([?&][^\s=&]*pass[^\s=&]*=)[^\s&'\"]*", re.IGNORECASE)
 
 
 class HeadtuneError(Exception):
     """Base of every error that headtune raises on purpose.
 
     Attributes:
-        problems: each problem as one sentence: where, what came, what to do instead.
+        problems: each problem as one sentence, one at least: where, what came, what to do instead.
         exit_code: what the command line exits with when this error ends it.
     """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, *problems: str) -> None:
+        if not problems:
+            raise ValueError(f"{type(self).__name__} needs at least one problem")
         super().__init__(*problems)
-        self.problems = problems
+        self.problems = tuple(printable(masked(problem)) for problem in problems)
 
     def __str__(self) -> str:
         if len(self.problems) == 1:
@@ -55,6 +64,10 @@ class SpecError(InputError):
 
 class TaskError(InputError):
     """A task cannot be imported, or it breaks its contract."""
+
+
+class MetricError(TaskError):
+    """What a task reports is no metric, or not what the study asks for."""
 
 
 class PlanError(InputError):
@@ -114,3 +127,32 @@ class StopTrial(BaseException):
 
 class Diverged(StopTrial):
     """Ends a trial that reported a value that is not finite; the message says which value, and when."""
+
+
+def in_words(error: BaseException) -> str:
+    """An error's type and message on one line of bounded length, whatever its ``__str__`` does or holds."""
+    try:
+        said = str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failed:
+        said = f"(its message cannot be read: {type(failed).__name__})"
+    if len(said) > _LONGEST:
+        said = f"{said[:_LONGEST]}…"
+    said = _ALLOCATION.sub(_size, printable(" ".join(said.split())))
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _size(asked: re.Match[str]) -> str:
+    return f"can't allocate memory: {int(asked[1]) / 1e9:,.1f} GB asked at once"
+
+
+def printable(text: str) -> str:
+    """*text* without colours, its control characters and lone surrogates written as escapes; lines stay lines."""
+    plain = _TERMINAL_SEQUENCE.sub("", text)
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in plain)
+
+
+def masked(text: str) -> str:
+    """*text* without the passwords of the URLs in it."""
+    return _PASSWORD.sub(lambda found: f"{found[2]}***" if found[2] else f"{found[1]}:***@", text)

@@ -2,9 +2,20 @@ import inspect
 import pickle
 
 import pytest
+import torch
 
 from headtune import errors
-from headtune.errors import HeadtuneError, Infeasible, InputError, PlanError, StopTrial, TrialError
+from headtune.errors import (
+    HeadtuneError,
+    Infeasible,
+    InputError,
+    PlanError,
+    StopTrial,
+    TrialError,
+    in_words,
+    masked,
+    printable,
+)
 
 ROOTS_OF = {"HeadtuneError": "Exception", "StopTrial": "BaseException"}
 ROOTS = tuple(ROOTS_OF)
@@ -41,6 +52,11 @@ def test_every_error_knows_its_exit_code(kind: type[HeadtuneError], exit_code: i
     assert kind("it failed").exit_code == exit_code
 
 
+def test_an_error_without_a_problem_cannot_be_made() -> None:
+    with pytest.raises(ValueError, match=r"^TrialError needs at least one problem$"):
+        TrialError(*[])
+
+
 def test_one_problem_is_the_message() -> None:
     assert str(PlanError("a: 7 heads do not divide the width 64")) == "a: 7 heads do not divide the width 64"
 
@@ -60,3 +76,73 @@ def test_an_error_crosses_processes_with_its_problems() -> None:
 def test_stop_trial_passes_a_handler_of_exceptions() -> None:
     assert issubclass(StopTrial, BaseException)
     assert not issubclass(StopTrial, Exception)
+
+
+class Unreadable(Exception):
+    """Its message cannot be had."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__()
+        self._raised = raised
+
+    def __str__(self) -> str:
+        raise self._raised
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("no room"), "ValueError: no room"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (GeneratorExit(), "GeneratorExit"),
+        (SystemExit(3), "SystemExit: 3"),
+        (ValueError("first\n\tsecond\r\n  third"), "ValueError: first second third"),
+        (ValueError("\x1b[1;31mred\x1b[0m and \x1b]0;title\x07"), "ValueError: red and \\x1b]0;title\\x07"),
+        (ValueError("half a pair \ud800, turned \u202e"), "ValueError: half a pair \\ud800, turned \\u202e"),
+        (ValueError("größer ≤ 日本"), "ValueError: größer ≤ 日本"),
+        (Unreadable(ValueError("no")), "Unreadable: (its message cannot be read: ValueError)"),
+        (Unreadable(SystemExit(3)), "Unreadable: (its message cannot be read: SystemExit)"),
+    ],
+)
+def test_any_error_is_one_line_that_can_be_printed_and_written(error: BaseException, words: str) -> None:
+    assert in_words(error) == words
+    assert words.isprintable()
+    words.encode("utf-8")
+
+
+def test_a_very_long_message_is_cut() -> None:
+    assert in_words(ValueError("x" * 50_000)) == f"ValueError: {'x' * 1000}…"
+
+
+def test_ctrl_c_is_not_swallowed_by_wording_an_error() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        in_words(Unreadable(KeyboardInterrupt()))
+
+
+def test_problems_can_be_printed_whatever_they_quote() -> None:
+    error = InputError("a file \udce9.py", "\x1b[31mred\x1b[0m\nsecond line")
+    assert error.problems == ("a file \\udce9.py", "red\nsecond line")
+    assert printable(str(error)) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("storage: postgresql://u:secret@h/db is gone", "storage: postgresql://u:***@h/db is gone"),
+        ("--set storge='postgresql://u:s@cr:et@h/db': unknown", "--set storge='postgresql://u:***@h/db': unknown"),
+        ("mysql://:secret@h and redis://u:secret@h", "mysql://:***@h and redis://u:***@h"),
+        ("postgresql://h/db?user=u&password=secret&x=1", "postgresql://h/db?user=u&password=***&x=1"),
+        ("postgresql://h/db?sslpassword=secret'", "postgresql://h/db?sslpassword=***'"),
+        ("write postgresql://user@host/name", "write postgresql://user@host/name"),
+        ("sqlite:////a:b/c@d.db and http://h:80/x", "sqlite:////a:b/c@d.db and http://h:80/x"),
+    ],
+)
+def test_no_problem_shows_a_password(text: str, shown: str) -> None:
+    assert masked(text) == shown
+    assert HeadtuneError(text).problems == (shown,)
+
+
+def test_what_an_allocator_says_is_said_shortly() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**13)
+    assert in_words(caught.value) == "RuntimeError: can't allocate memory: 40,000.0 GB asked at once"

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "headtune"
 
 FLOORS: list[set[str]] = [
-    {"errors", "_logging", "_lazy"},
+    {"errors", "rules", "_logging", "_lazy"},
     {"heads", "pareto"},
     {"nn"},
     {"surgery"},

@@ -1,4 +1,5 @@
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,36 @@ def test_a_folder_that_cannot_be_written_is_an_os_error_and_changes_nothing(tmp_
     with pytest.raises(OSError, match="No such file"), logging_to(tmp_path / "missing"):
         pass
     assert logging.getLogger("headtune").handlers == before
+
+
+def test_a_full_disk_is_said_once_and_ends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / LOG_NAME).symlink_to("/dev/full")
+    with logging_to(tmp_path) as path:
+        for _ in range(3):
+            logging.getLogger("headtune").info("a fact that finds no room")
+    said = f"note: the log {path} cannot be written: [Errno 28] No space left on device\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_a_full_disk_hides_no_error(tmp_path: Path) -> None:
+    def fail() -> None:
+        with logging_to(tmp_path):
+            logging.getLogger("headtune").info("a fact")
+            raise RuntimeError("the reason")
+
+    (tmp_path / LOG_NAME).symlink_to("/dev/full")
+    with pytest.raises(RuntimeError, match="the reason"):
+        fail()
+
+
+def test_a_full_disk_without_a_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / LOG_NAME).symlink_to("/dev/full")
+    monkeypatch.setattr(sys, "stderr", None)
+    with logging_to(tmp_path):
+        logging.getLogger("headtune").info("a fact")
+
+
+def test_any_text_can_be_logged(tmp_path: Path) -> None:
+    with logging_to(tmp_path) as path:
+        logging.getLogger("headtune").info("the file %s", "a\udcffb ≤")
+    assert path.read_text(encoding="utf-8").endswith("the file a\\udcffb ≤\n")

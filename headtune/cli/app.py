@@ -15,7 +15,9 @@ from headtune.cli.measure import measure
 from headtune.cli.report import report
 from headtune.cli.search import search
 from headtune.cli.space import space
+from headtune.cli.streams import lost_results, open_streams
 from headtune.cli.suggest import suggest
+from headtune.cli.terminal import say
 
 app = typer.Typer(
     name="headtune",
@@ -58,9 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; those of the process if ``None``.
 
     Returns:
-        The exit code: 0 done, 1 a trial or a measurement failed, 2 the input is wrong, 3 nothing is feasible,
-        130 interrupted.
+        The exit code: 0 done, 1 a trial or a measurement failed, 2 the input is wrong or the results could not be
+        written, 3 nothing is feasible, 130 interrupted, 141 the reader of the results left before their end.
     """
+    results = open_streams()
+    code = _call(argv)
+    if code != 0 or results is None:
+        return code
+    code, problem = lost_results(results)
+    if problem:
+        say(problem, mark="error")
+    return code
+
+
+def _call(argv: Sequence[str] | None) -> int:
     try:
         app(args=None if argv is None else list(argv), prog_name="headtune")
     except SystemExit as end:

@@ -1,5 +1,6 @@
 """``headtune check``."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,10 @@ from rich.console import RenderableType
 from headtune.cli.guard import guard
 from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
 from headtune.cli.terminal import show, show_json, table
+from headtune.cli.wording import count, together
 
 if TYPE_CHECKING:
+    from headtune.heads import Limit
     from headtune.study import Checked
 
 
@@ -24,32 +27,33 @@ def check(study: StudyPath, overrides: Overrides = None, as_json: AsJson = False
         spec = load_study(study, overrides or ())
         from headtune.cli.observers import watching
         from headtune.study import check as check_study
+        from headtune.study.preparing import protocol_of
 
+        protocol_of(spec)  # refuses a device that is not there
         with watching() as observer:
             checked = check_study(spec, observer)
         if as_json:
             show_json(_document(checked))
         else:
-            show(*_page(checked))
+            show(*_page(checked, spec.limits))
 
 
-def _page(checked: "Checked") -> list[RenderableType]:
+def _page(checked: "Checked", limits: Sequence["Limit"]) -> list[RenderableType]:
     sites = table("site", "role", "hold: width", "hold: head_dim", "width", "heads", "kv_heads", "head_dim", numbers=4)
     for site, possible in zip(checked.sites, checked.possibilities, strict=True):
         counts = (site.embed_dim, site.num_heads, site.num_kv_heads, site.head_dim)
         sites.add_row(site.path, site.role, *map(_yes_or_no, (possible.rehead, possible.resize)), *map(str, counts))
-    refusals = {
-        f"Not under hold: {hold}: {reason}"
-        for possible in checked.possibilities
-        for hold, reason in (("width", possible.rehead), ("head_dim", possible.resize))
-        if reason is not None
-    }
+    width = [possible.rehead for possible in checked.possibilities if possible.rehead is not None]
+    head_dim = [possible.resize for possible in checked.possibilities if possible.resize is not None]
     return [
         sites,
         "",
-        *sorted(refusals),
-        f"{len(checked.sites)} attention sites, {checked.parameters:,} parameters, {checked.space.size:,} legal plans.",
+        *(f"Not under hold: width: {reason}" for reason in together(width)),
+        *(f"Not under hold: head_dim: {reason}" for reason in together(head_dim)),
+        f"{count(len(checked.sites), 'attention site')}, {count(checked.parameters, 'parameter')}, "
+        f"{count(checked.space.size, 'legal plan')}.",
         *(f"Optional: {sentence}." for sentence in checked.locked),
+        *([f"Not tested here, since it takes measuring: {', '.join(map(str, limits))}."] if limits else []),
         "This study can run.",
     ]
 

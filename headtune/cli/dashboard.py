@@ -26,9 +26,9 @@ def dashboard(
     Example: headtune dashboard study.yaml --port 8081
     """
     with guard(verbose, _CLOSED):
-        from headtune.config import load_study
+        from headtune.config import load_kept_study
 
-        spec = load_study(study, overrides or ())
+        spec = load_kept_study(study, overrides or ())
         from headtune.search import Ledger, serve_dashboard
 
         Ledger.read(spec.storage, spec.name)  # says in words that there is nothing to show yet

@@ -11,9 +11,9 @@ def front(study: StudyPath, overrides: Overrides = None, as_json: AsJson = False
     Example: headtune front study.yaml --json
     """
     with guard(verbose):
-        from headtune.config import load_study
+        from headtune.config import load_kept_study
 
-        spec = load_study(study, overrides or ())
+        spec = load_kept_study(study, overrides or ())
         from headtune.study import read
 
         record = read(spec)

@@ -1,8 +1,6 @@
 """What stands around every verb: an error becomes sentences and an exit code; its traceback goes to the log."""
 
 import logging
-import os
-import sys
 import tempfile
 import traceback
 import warnings
@@ -16,9 +14,12 @@ import typer
 import headtune
 from headtune._logging import logging_to
 from headtune.cli.terminal import say
-from headtune.errors import HeadtuneError, StorageError
+from headtune.cli.wording import together
+from headtune.errors import HeadtuneError, StorageError, in_words
 
 INTERRUPTED = 130
+
+_NO_ROOM = "not enough memory ({}); make latency.batch_size, latency.seq_len or the model smaller"
 
 _PACKAGE = Path(headtune.__file__).parent
 _log = logging.getLogger(__name__)
@@ -63,25 +64,22 @@ def guard(verbose: bool, interrupted: str = "interrupted") -> Iterator[Session]:
         session = Session(stack)
         try:
             yield session
-            sys.stdout.flush()
         except typer.Exit:
             raise
         except KeyboardInterrupt:
             say(interrupted)
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            _stop_writing()
-            raise typer.Exit(0) from None
         except HeadtuneError as error:
             _log.info("ended with exit code %d", error.exit_code, exc_info=error)
-            for problem in error.problems:
+            for problem in together(error.problems):
                 say(problem, mark="error")
             _show(error, verbose)
             raise typer.Exit(error.exit_code) from None
-        except Exception as error:
-            say(_unexpected(session, error), mark="error")
+        except BaseException as error:  # SystemExit too: the exit code is headtune's to choose
+            no_room = isinstance(error, MemoryError) or "can't allocate memory" in in_words(error)
+            say(_NO_ROOM.format(in_words(error)) if no_room else _unexpected(session, error), mark="error")
             _show(error, verbose)
-            raise typer.Exit(1) from None
+            raise typer.Exit(2 if no_room else 1) from None
 
 
 def _note(
@@ -99,25 +97,18 @@ def _note(
         _log.info("%s: %s (%s, line %d)", category.__name__, message, filename, lineno)
 
 
-def _show(error: Exception, verbose: bool) -> None:
+def _show(error: BaseException, verbose: bool) -> None:
     if verbose:
         say("".join(traceback.format_exception(error)).rstrip())
 
 
-def _unexpected(session: Session, error: Exception) -> str:
+def _unexpected(session: Session, error: BaseException) -> str:
     """A sentence for an error that nobody foresaw, whose traceback goes to the log."""
-    sentence = f"headtune failed in a way it should not: {type(error).__name__}: {error}".rstrip(": ")
+    sentence = f"headtune failed in a way it should not: {in_words(error)}"
     try:
         if session.log is None:
             session.log_to(Path(tempfile.gettempdir()))
-    except StorageError:
+    except (StorageError, OSError):  # no temporary folder either
         return f"{sentence}; run again with -v for the traceback"
     _log.error("unexpected", exc_info=error)
     return f"{sentence}; the traceback is in {session.log}"
-
-
-def _stop_writing() -> None:
-    """The reader of stdout has left: nothing more is written, also not when Python closes it."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)

@@ -1,6 +1,6 @@
 """``headtune measure``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +10,17 @@ from rich.console import RenderableType
 from headtune.cli.guard import guard
 from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
 from headtune.cli.terminal import show, show_json, table
-from headtune.cli.wording import value
+from headtune.cli.wording import count, value
 
 if TYPE_CHECKING:
+    from headtune.heads import Limit
     from headtune.study import Profile
     from headtune.timing import LatencyProfile
+
+_MEANING = (
+    "ms is what was timed now; × present is each plan against the present one in pairs, which holds on a busy machine: "
+    "the search goes by it"
+)
 
 
 def measure(
@@ -54,17 +60,27 @@ def measure(
         if as_json:
             show_json(_document(found))
         else:
-            show(*_page(found))
+            show(*_page(found, spec.limits))
 
 
-def _page(found: "Profile") -> list[RenderableType]:
+def _page(found: "Profile", limits: Sequence["Limit"]) -> list[RenderableType]:
     assert found.latency is not None  # latency=True was asked for
     columns = ("median ms", "95 % interval", "p90 ms", "× present", "95 % interval", "pairs", "parameters")
     rows = table("plan", "counts", *columns, numbers=len(columns))
     for name, profile in found.latency.profiles.items():
         parameters = f"{found.measured[name]['parameters']:,.0f}"
         rows.add_row(name, found.latency.plans[name].label, *_cells(profile), parameters)
-    return [rows, "", *_conditions(found.latency.profiles)]
+    return [rows, "", *_conditions(found.latency.profiles), _MEANING, *_limits(found, limits)]
+
+
+def _limits(found: "Profile", limits: Sequence["Limit"]) -> list[str]:
+    """What the study allows, in the units of the table, as far as it was measured."""
+    lines = []
+    for limit in limits:
+        known = {name: metrics[limit.metric] for name, metrics in found.measured.items() if limit.metric in metrics}
+        most = limit.resolve(known).max if limit.max is None and limit.of in known else None
+        lines.append(f"the study's limit: {limit}" + ("" if most is None else f", which is {value(most)} here"))
+    return lines
 
 
 def _cells(profile: "LatencyProfile") -> tuple[str, ...]:
@@ -88,7 +104,7 @@ def _conditions(profiles: "Mapping[str, LatencyProfile]") -> list[str]:
     protocol = first.protocol
     length = "" if protocol.seq_len is None else f", length {protocol.seq_len}"
     lines = [
-        f"{first.device_name} ({protocol.device}), {protocol.threads} threads, {protocol.dtype}, "
+        f"{first.device_name} ({protocol.device}), {count(protocol.threads or 1, 'thread')}, {protocol.dtype}, "
         f"batch of {protocol.batch_size}{length}, {protocol.mode} pass"
     ]
     unsettled = [name for name, profile in profiles.items() if not profile.settled]

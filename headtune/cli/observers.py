@@ -37,12 +37,12 @@ def watching(objectives: Sequence[Objective] = ()) -> Iterator[Observer]:
 
 
 class Lines:
-    """Plain lines: every phase, note and failure, and how far the study is, at most every few seconds.
+    """Plain lines: every phase, note and new kind of failure, and how far the study is, ever less often as it goes on.
 
     Args:
         objectives: the study's.
         write: writes one line.
-        every_s: least seconds between two lines about trials that went well.
+        every_s: least seconds between two lines about trials; later, a sixtieth of the time since the phase began.
         clock: seconds from any start.
     """
 
@@ -57,10 +57,13 @@ class Lines:
         self._write = write
         self._every_s = every_s
         self._clock = clock
-        self._last = -every_s
+        self._began = clock()
+        self._last = self._began - every_s
+        self._failures: set[str] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """Name the phase."""
+        self._began = self._clock()
         self._progress.phase(name, detail)
         self._write(f"{name}: {detail}" if detail else name)
 
@@ -78,15 +81,20 @@ class Lines:
         self._progress.earlier(records)
 
     def trial(self, record: TrialRecord) -> None:
-        """Say how a trial ended, if it failed, or if the last line is old enough."""
+        """Say how a trial ended, if it failed as none before, or if the last line is old enough."""
         self._progress.trial(record)
         if record.outcome is None:
             return
-        complete = self._progress.done >= self._progress.asked
-        if record.outcome in _FAILURES or complete or self._clock() - self._last >= self._every_s:
+        ending = trial_ending(record, self._progress.objectives)
+        is_news = record.outcome in _FAILURES and ending not in self._failures
+        if is_news or self._progress.done >= self._progress.asked or self._is_due():
+            self._failures.add(ending)
             self._last = self._clock()
-            ending = trial_ending(record, self._progress.objectives)
             self._write(f"{self._progress.phase_name}: {trial_name(record)}: {ending} [{tally(self._progress)}]")
+
+    def _is_due(self) -> bool:
+        now = self._clock()
+        return now - self._last >= max(self._every_s, (now - self._began) / 60)
 
 
 class Screen:

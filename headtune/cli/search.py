@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from headtune.cli.guard import guard
 from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
 from headtune.cli.terminal import say, show, show_json
+from headtune.cli.wording import count, place
 from headtune.errors import Infeasible
 
 if TYPE_CHECKING:
     from headtune.study import StudyRecord
 
+_KILLED = "interrupted or killed, this study loses only what runs: the same command goes on where it stopped"
 _INTERRUPTED = "interrupted: the study is intact; run the same command to continue"
 
 
@@ -27,9 +29,10 @@ def search(study: StudyPath, overrides: Overrides = None, as_json: AsJson = Fals
         from headtune.study import search as run_search
 
         session.log_to(spec.output)
+        say(_KILLED)
         with watching(spec.objectives) as observer:
             record = run_search(spec, observer)
-            observer.phase("report", str(spec.output))
+            observer.phase("report", place(spec.output))
             from headtune.report import write_report
 
             files = write_report(record, spec.output)
@@ -41,7 +44,7 @@ def search(study: StudyPath, overrides: Overrides = None, as_json: AsJson = Fals
             from headtune.cli.result import result_page
 
             show(*result_page(record))
-        say(f"wrote {len(files)} files into {spec.output}; open {spec.output / 'report.html'}")
+        say(f"wrote {count(len(files), 'file')} into {place(spec.output)}; open {place(spec.output / 'report.html')}")
         if record.verdict is not None and record.verdict.recommended is None:
             raise Infeasible(record.verdict.rule, *_nearest(record))
 

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from headtune.cli.guard import guard
 from headtune.cli.options import AsJson, Overrides, StudyPath, Verbose
 from headtune.cli.terminal import show, show_json, table
+from headtune.cli.wording import count, value
 
 if TYPE_CHECKING:
     from headtune.study import Checked, StudySpec
@@ -44,7 +45,7 @@ def _page(spec: "StudySpec", checked: "Checked") -> list[RenderableType]:
         names = ", ".join(checked.baselines.names(plan))
         baselines.add_row(names or name, plan.label, "yes" if plan in found else "no: trained and shown only")
     return [
-        f"{found.size:,} plans under hold: {spec.space.hold}, weights: {spec.weights}",
+        f"{count(found.size, 'plan')} under hold: {spec.space.hold}, weights: {spec.weights}",
         "",
         dimensions,
         "",
@@ -60,8 +61,10 @@ def _choices(param: "Param") -> str:
     from headtune.trial import ChoiceParam
 
     if isinstance(param, ChoiceParam):
-        return ", ".join(map(str, param.choices))
-    return f"{param.low} to {param.high}" + (", on a log scale" if param.log else "")
+        values = ", ".join(map(str, param.choices))
+    else:
+        values = f"{param.low} to {param.high}" + (", on a log scale" if param.log else "")
+    return f"{values}; default {value(param.baseline) if isinstance(param.baseline, float) else param.baseline}"
 
 
 def _document(spec: "StudySpec", checked: "Checked") -> dict[str, object]:

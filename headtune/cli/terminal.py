@@ -31,8 +31,9 @@ def show(*results: RenderableType) -> None:
 
 
 def show_json(document: object) -> None:
-    """Write *document* as JSON on stdout."""
-    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    """Write *document* as JSON on stdout; where that cannot hold every character, with escapes."""
+    encoding = (sys.stdout.encoding or "utf-8").lower()
+    print(json.dumps(document, indent=2, ensure_ascii=not encoding.startswith("utf"), allow_nan=False))
 
 
 def table(*columns: str, numbers: int = 0) -> Table:

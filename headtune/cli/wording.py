@@ -1,9 +1,14 @@
 """How numbers and columns are written."""
 
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headtune.pareto import Objective
+
+_MOST_NAMED = 3
 
 
 def value(number: float) -> str:
@@ -23,3 +28,31 @@ def duration(seconds: float) -> str:
 def objective_title(objective: "Objective") -> str:
     """A column's title: the metric, with an arrow to its better side."""
     return f"{objective.metric} {'↑' if objective.direction == 'maximize' else '↓'}"
+
+
+def count(number: int, noun: str) -> str:
+    """How many of something: ``1 trial``, ``2,000 trials``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def place(path: Path) -> str:
+    """A path from the current folder where that is shorter, else the whole one."""
+    try:
+        return min(os.path.relpath(path), str(path), key=len)
+    except OSError:  # the current folder is gone
+        return str(path)
+
+
+def together(problems: Iterable[str]) -> list[str]:
+    """The problems, those that many sites share told once: ``layers.0, layers.1, layers.2 and 45 more: …``."""
+    sites: dict[str, list[str]] = {}
+    for problem in dict.fromkeys(problems):
+        site, colon, cause = problem.partition(": ")
+        sites.setdefault(cause if colon else problem, []).append(site if colon else "")
+    return [problem for cause, names in sites.items() for problem in _told(names, cause)]
+
+
+def _told(sites: list[str], cause: str) -> list[str]:
+    if len(sites) <= _MOST_NAMED + 1:
+        return [": ".join(filter(None, (site, cause))) for site in sites]
+    return [f"{', '.join(sites[:_MOST_NAMED])} and {len(sites) - _MOST_NAMED} more: {cause}"]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from headtune.config.places import output_of, storage_of
 from headtune.config.schema import StudyFile
 from headtune.config.space import ParamChoiceSection, ParamRangeSection
 from headtune.study.spec import Resources, SearchOptions, StudySpec, VerifyOptions
@@ -9,19 +10,15 @@ from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
 from headtune.trial.reference import TaskReference
 
-_SQLITE = "sqlite:///"
-
 
 def build_study(file: StudyFile, folder: Path) -> StudySpec:
     """The study that *file* says.
 
     Args:
         file: a checked study file.
-        folder: where its relative paths start; the output goes to ``runs/<name>`` in it where the file names none, and
-            the storage to ``study.db`` in the output.
+        folder: where its relative paths start.
     """
     constraints, latency, resources = file.constraints, file.latency, file.resources
-    output = folder / (file.output or f"runs/{file.name}")
     return StudySpec(
         name=file.name,
         task=TaskReference(target=file.task, base=folder, args=file.task_args),
@@ -53,8 +50,8 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
             cluster=resources.cluster,
         ),
         executor=resources.executor,
-        storage=_storage(file.storage, folder, output),
-        output=output,
+        storage=storage_of(file, folder),
+        output=output_of(file, folder),
         seed=file.seed,
     )
 
@@ -75,12 +72,3 @@ def _param(section: list[str | bool | int | float] | ParamRangeSection | ParamCh
     if section.is_real:
         return FloatParam(low=float(low), high=float(high), log=log, default=None if number is None else float(number))
     return IntParam(low=int(low), high=int(high), log=log, default=None if number is None else int(number))
-
-
-def _storage(url: str | None, folder: Path, output: Path) -> str:
-    """The URL with a relative SQLite file made absolute."""
-    if url is None:
-        return f"{_SQLITE}{output.resolve() / 'study.db'}"
-    if url.startswith(_SQLITE):
-        return f"{_SQLITE}{(folder / url.removeprefix(_SQLITE)).resolve()}"
-    return url

@@ -1,12 +1,13 @@
 """A YAML text as plain values, with the line of every key."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from headtune.config.nodes import survey
 from headtune.errors import SpecError
 
 Key = str | int
@@ -37,7 +38,6 @@ _REMEDIES = {
     "end of stream": "close the quote",
     "cannot start any token": "quote the text that begins with this character",
     "single document": "keep one document: remove the line `---`",
-    "unhashable key": "a key is a plain text",
     "undefined alias": "define the anchor first, or quote the text that begins with *",
 }
 
@@ -61,16 +61,18 @@ class Document:
         """The document in *text*.
 
         Raises:
-            SpecError: it is empty, not YAML, uses tags, refers to itself, or gives a key twice; each with its line.
+            SpecError: it is empty, not YAML, uses tags, refers to itself, gives a key twice, has keys that are no text
+                or values that are no finite numbers, or is too deep or, its aliases written out, too large; each with
+                its line.
         """
         try:
             root = yaml.compose(text, Loader=_Loader)
             tagged = [token.start_mark for token in yaml.scan(text, Loader=_Loader) if isinstance(token, yaml.TagToken)]
-            problems = [f"{name}:{mark.line + 1}: a tag such as !!str; write the plain value" for mark in tagged]
-            problems += [] if root is None else [f"{name}:{problem}" for problem in _repetitions(root)]
+            problems = [f"{mark.line + 1}: a tag such as !!str; write the plain value" for mark in tagged]
+            problems += [] if root is None else survey(root)
             if problems:
-                raise SpecError(*problems)
-            value = yaml.load(text, Loader=_Loader)  # a SafeLoader
+                raise SpecError(*(f"{name}:{problem}" for problem in problems))
+            value = None if root is None else _Loader("").construct_document(root)
         except yaml.YAMLError as error:
             raise SpecError(f"{name}:{_syntax(error, text)}") from None
         except RecursionError:
@@ -89,6 +91,15 @@ class Document:
             line, node = found
         return line + 1
 
+    def end(self, keys: Sequence[Key]) -> int:
+        """Where the value at the path *keys*, which is there, ends in the text."""
+        node = self.root
+        for key in keys:
+            found = _child(node, key)
+            assert found is not None
+            _, node = found
+        return int(node.end_mark.index)
+
 
 def _child(node: yaml.Node, key: Key) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.MappingNode):
@@ -98,23 +109,6 @@ def _child(node: yaml.Node, key: Key) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
         return node.value[key].start_mark.line, node.value[key]
     return None
-
-
-def _repetitions(node: yaml.Node, keys: tuple[str, ...] = (), above: tuple[yaml.Node, ...] = ()) -> Iterator[str]:
-    """Keys that a mapping gives twice, and anchors that hold themselves."""
-    if any(node is other for other in above):
-        yield f"{node.start_mark.line + 1}: {'.'.join(keys)}: the anchor refers to itself; write the value out"
-    elif isinstance(node, yaml.SequenceNode):
-        for index, child in enumerate(node.value):
-            yield from _repetitions(child, (*keys, str(index)), (*above, node))
-    elif isinstance(node, yaml.MappingNode):
-        first: dict[str, int] = {}
-        for key, child in node.value:
-            line, path = key.start_mark.line + 1, (*keys, str(key.value))
-            if isinstance(key, yaml.ScalarNode) and key.value in first:
-                yield f"{line}: {'.'.join(path)}: is given twice, first on line {first[key.value]}; keep one"
-            first.setdefault(str(key.value), line)
-            yield from _repetitions(child, path, (*above, node))
 
 
 def _syntax(error: yaml.YAMLError, text: str) -> str:

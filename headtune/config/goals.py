@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pydantic import field_validator
 
 from headtune.config.section import Problem, Section
-from headtune.config.values import Number, refuse
+from headtune.config.values import Number, kept
 from headtune.errors import SpaceError
 from headtune.heads.constraint import HeadDimConstraint, Limit, Reference
-from headtune.pareto.objective import MEASURED_METRICS, Direction, Objective
+from headtune.pareto.objective import Direction, Objective, reportable
 
 
 class ObjectiveSection(Section):
@@ -22,17 +22,7 @@ class ObjectiveSection(Section):
     @field_validator("metric")
     @classmethod
     def _named(cls, metric: str) -> str:
-        name, at, _ = metric.partition("@")
-        if at and name in MEASURED_METRICS:
-            raise refuse(f"{metric}: several sequence lengths are not available yet; write {name}")
-        if not metric.isidentifier():
-            raise refuse("must be a name as in Python code, as run.report(name=...) takes it")
-        return metric
-
-    def problems(self) -> Iterable[Problem]:
-        """Of what is measured, less is better."""
-        if self.metric in MEASURED_METRICS and self.direction == "maximize":
-            yield ("direction",), f"must be minimize: of {self.metric}, less is better"
+        return kept(reportable)(metric)
 
     def build(self) -> Objective:
         """The objective as headtune's value."""

@@ -1,6 +1,5 @@
 """``--set search.trials=4``: keys of a study file, given on the command line."""
 
-import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from headtune.errors import SpecError
 
 _NAME = r'(?:"[^"]+"|[^."=]+)'
 _SETTING = re.compile(rf"({_NAME}(?:\.{_NAME})*)=(.*)", re.DOTALL)
+_KEY = "value"
+_WITHIN = re.compile(rf"(?s)^.*?:\d+: (?:{_KEY}(?:\.|: ))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +35,12 @@ class Override:
         Raises:
             SpecError: it is no ``key=value``, or the value is not YAML.
         """
-        place = "--set storage=…" if text.startswith("storage=") else f"--set {text}"  # it may hold a password
+        name, _, written = text.partition("=")
+        place = f"--set {name}=…" if "://" in written or "storage" in name else f"--set {text}"  # it may be secret
         match = _SETTING.fullmatch(text)
         if match is None:
             raise SpecError(f"{place}: is no key=value; write it as in --set search.trials=4")
-        try:
-            value = Document.parse(f"value: {match[2]}", place).value["value"]
-        except SpecError as error:
-            raise SpecError(*(problem.replace(f"{place}:1:", f"{place}:") for problem in error.problems)) from None
-        return cls(place=place, keys=tuple(name.strip('"') for name in re.findall(_NAME, match[1])), value=value)
+        return cls(place=place, keys=_names(match[1]), value=_value(match[2], place))
 
     def covers(self, keys: Sequence[str | int]) -> bool:
         """Whether what is at the path *keys* came from this override."""
@@ -63,8 +61,9 @@ class Override:
     def _child(self, content: Any, key: str, above: tuple[str, ...]) -> Any:  # noqa: ANN401
         where = ".".join(above) or "the file"
         if isinstance(content, list):
-            if not key.isdecimal() or int(key) >= len(content):
-                raise SpecError(f"{self.place}: {where} has {len(content)} items; name one by its number, from 0")
+            if key not in map(str, range(len(content))):
+                count = f"{len(content)} item" + ("" if len(content) == 1 else "s")
+                raise SpecError(f"{self.place}: {where} has {count}; name one by its number, from 0")
             return content[int(key)]
         if not isinstance(content, dict):
             raise SpecError(f"{self.place}: {where} is no mapping, so it has no key {key}")
@@ -74,20 +73,27 @@ class Override:
 
 
 def parse_all(texts: Sequence[str]) -> tuple[list[Override], list[str]]:
-    """The overrides in *texts*, and the problems of those that are none."""
+    """The overrides in *texts*, and the problems of those that are none, or that a later one would undo."""
     overrides: list[Override] = []
     problems: list[str] = []
     for text in texts:
         try:
-            overrides.append(Override.parse(text))
+            found = Override.parse(text)
         except SpecError as error:
             problems += error.problems
+            continue
+        problems += [
+            f"{found.place}: would undo {other.place}; keep one"
+            for other in overrides
+            if other.keys[: len(found.keys)] == found.keys
+        ]
+        overrides.append(found)
     return overrides, problems
 
 
 def overridden(content: Any, overrides: Sequence[Override]) -> tuple[Any, list[str]]:  # noqa: ANN401
     """A copy of *content* with every override in it, and the problems of those that do not fit."""
-    content = copy.deepcopy(content)
+    content = _copy(content)
     problems: list[str] = []
     for override in overrides:
         try:
@@ -95,3 +101,30 @@ def overridden(content: Any, overrides: Sequence[Override]) -> tuple[Any, list[s
         except SpecError as error:
             problems += error.problems
     return content, problems
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name.strip('"') for name in re.findall(_NAME, path))
+
+
+def _value(written: str, place: str) -> Any:  # noqa: ANN401
+    """What YAML makes of *written*, if it is one value and nothing else.
+
+    Raises:
+        SpecError: it is not.
+    """
+    text = f"{_KEY}: {written}"
+    try:
+        document = Document.parse(text, place)
+    except SpecError as error:
+        raise SpecError(*(f"{place}: {_WITHIN.sub('', problem)}" for problem in error.problems)) from None
+    if text[document.end((_KEY,)) :].strip():
+        raise SpecError(f"{place}: holds more than one value; put the value in quotes, and give each key its own --set")
+    return document.value[_KEY]
+
+
+def _copy(content: Any) -> Any:  # noqa: ANN401
+    """A deep copy that shares nothing, so that what an alias repeats can be set in one place alone."""
+    if isinstance(content, dict):
+        return {key: _copy(value) for key, value in content.items()}
+    return [_copy(value) for value in content] if isinstance(content, list) else content

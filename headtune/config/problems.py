@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from headtune.config.section import RULES, Problem, Section
 from headtune.config.values import REFUSED, SHAPES
+from headtune.errors import masked
 
 _SENTENCES = {
     "int_type": "must be a whole number",
@@ -70,7 +71,7 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a mapping"
-    text = repr(value)
+    text = masked(repr(value))
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

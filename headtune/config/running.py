@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+import headtune.rules as rules
 from headtune.config.section import Problem, Section
-from headtune.config.values import AutoCount, Count, Number, Seconds, Text, later, refuse
+from headtune.config.values import AutoCount, Count, Number, Seconds, Text, kept, later, refuse
 
 _MODES = dict.fromkeys(("train_step", "decode"), "only forward is timed so far; write forward")
 
@@ -15,12 +16,6 @@ def _one_length(value: object) -> object:
     if isinstance(value, list):
         raise refuse("several sequence lengths are not available yet; write one number")
     return value
-
-
-def _gpus(gpus: float) -> float:
-    if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
-        raise refuse("must be 0, a share of one GPU such as 0.5, or a whole number of GPUs")
-    return gpus
 
 
 class LatencySection(Section):
@@ -55,14 +50,11 @@ class ResourcesSection(Section):
     """What one trial gets, and where trials run."""
 
     cpus: Count = 1
-    gpus: Annotated[Number, AfterValidator(_gpus)] = 0
+    gpus: Annotated[Number, AfterValidator(kept(rules.gpus))] = 0
     concurrent: AutoCount = "auto"
     cluster: Text = "local"
     executor: Literal["ray", "inline"] = "ray"
 
     def problems(self) -> Iterable[Problem]:
         """What the inline executor cannot do."""
-        if self.executor == "inline" and self.concurrent not in ("auto", 1):
-            yield ("concurrent",), f"must be 1 or auto under `executor: inline` (got {self.concurrent})"
-        if self.executor == "inline" and self.cluster != "local":
-            yield ("cluster",), "must be local under `executor: inline`"
+        return rules.inline(self.executor, self.concurrent, self.cluster)

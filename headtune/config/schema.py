@@ -3,42 +3,44 @@
 Nothing here imports torch, so that a broken file is refused at once.
 """
 
+import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+import headtune.rules as rules
 from headtune.config.goals import ConstraintsSection, ObjectiveSection
 from headtune.config.running import LatencySection, ResourcesSection, SearchSection, VerifySection
-from headtune.config.section import Problem, Section, broken
+from headtune.config.section import Section, broken
 from headtune.config.space import ParamRangeSection, SpaceSection
-from headtune.config.values import EMPTY, FolderName, Text, refuse
+from headtune.config.values import EMPTY, FolderName, Location, Version, at_home, kept, refuse
 from headtune.errors import SpaceError
-from headtune.pareto.objective import MEASURED_METRICS
+from headtune.pareto.objective import distinct
 
 
 def _task(target: str, info: ValidationInfo) -> str:
     home, _, attr = target.rpartition(":")
     if not home or not attr.isidentifier():
         raise refuse("must name a file or a module and a name in it: train.py:task or package.module:task")
-    path = Path(info.context or ".") / home
-    if home.endswith(".py") and not path.is_file():
-        raise refuse(f"there is no file {path.resolve()}; the path starts from the study file's folder")
-    return target
+    if not home.endswith(".py"):
+        return target
+    home = at_home(home)
+    path = os.path.realpath(Path(info.context or ".") / home)
+    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises for what no file can be called
+        raise refuse(f"there is no file {path}; the path starts from the study file's folder")
+    return f"{home}:{attr}"
 
 
 def _storage(url: str) -> str:
-    if "://" not in url:
-        raise refuse("must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name")
-    if url in ("sqlite://", "sqlite:///:memory:"):
-        raise refuse("must keep what it is given: write sqlite:///study.db")
-    return url
+    scheme, mark, path = kept(rules.storage)(url).partition(":///")
+    return f"{scheme}{mark}{at_home(path)}" if mark and scheme.startswith("sqlite") else url
 
 
 class StudyFile(Section):
     """A whole study.yaml."""
 
-    version: Literal[1]
+    version: Version
     """1"""
     name: FolderName
     """what the study and its folder are called, such as digits-vit"""
@@ -55,20 +57,13 @@ class StudyFile(Section):
     search: SearchSection = SearchSection()
     verify: VerifySection = VerifySection()
     resources: Annotated[ResourcesSection, Field(validate_default=True)] = ResourcesSection()
-    output: Text | None = None
+    output: Location | None = None
     storage: Annotated[str, AfterValidator(_storage)] | None = None
 
     @field_validator("objectives")
     @classmethod
     def _objectives_agree(cls, objectives: list[ObjectiveSection]) -> list[ObjectiveSection]:
-        metrics = [objective.metric for objective in objectives]
-        problems: list[Problem] = [
-            ((index, "metric"), f"{metric} is an objective already; keep one")
-            for index, metric in enumerate(metrics)
-            if metric in metrics[:index]
-        ]
-        if all(metric in MEASURED_METRICS for metric in metrics):
-            problems.append(((), "must name at least one metric that the task reports, beside what headtune measures"))
+        problems = distinct([objective.metric for objective in objectives])
         if problems:
             raise broken(problems)
         return objectives
@@ -88,18 +83,19 @@ class StudyFile(Section):
     @classmethod
     def _grid_is_finite(cls, search: SearchSection, info: ValidationInfo) -> SearchSection:
         space = info.data.get("space")
-        if search.sampler == "grid" and isinstance(space, SpaceSection):
-            params = space.params.items()
-            real = [name for name, param in params if isinstance(param, ParamRangeSection) and param.is_real]
-            if real:
-                raise broken([(("sampler",), f"grid cannot list the real numbers of {', '.join(real)}; give choices")])
+        params = space.params if isinstance(space, SpaceSection) else {}
+        real = [name for name, param in params.items() if isinstance(param, ParamRangeSection) and param.is_real]
+        unlisted = rules.grid(search.sampler, real)
+        if unlisted:
+            raise broken([(("sampler",), unlisted)])
         return search
 
     @field_validator("resources")
     @classmethod
     def _gpu_is_there(cls, resources: ResourcesSection, info: ValidationInfo) -> ResourcesSection:
         latency = info.data.get("latency")
-        on_gpu = isinstance(latency, LatencySection) and latency.device.startswith("cuda")
-        if on_gpu and resources.executor == "ray" and resources.gpus == 0:
-            raise broken([(("gpus",), "must be more than 0 for `latency.device: cuda`: trials see no GPU otherwise")])
+        device = latency.device if isinstance(latency, LatencySection) else ""
+        unseen = rules.gpus_for(device, resources.executor, resources.gpus)
+        if unseen:
+            raise broken([(("gpus",), unseen)])
         return resources

@@ -3,16 +3,37 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Field, Tag
 
+import headtune.rules as rules
 from headtune.config.section import Problem, Section, broken
-from headtune.config.values import CHOICES, EMPTY, LIST, MAPPING, WORD, Identifier, Number, Scalar, either, kind, later
+from headtune.config.values import (
+    CHOICES,
+    EMPTY,
+    LIST,
+    MAPPING,
+    WORD,
+    Identifier,
+    Number,
+    Scalar,
+    either,
+    kind,
+    later,
+    refuse,
+)
 from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.options import SiteOptions, SpaceOptions
 from headtune.heads.setting import HeadRange, Stages
 from headtune.heads.site import Hold
 
-Weights = Annotated[Literal["fresh"], later({"keep": "trained heads cannot be pruned so far; write fresh"})]
+
+def _fresh(value: object) -> object:
+    if value != "fresh":
+        raise refuse("must be fresh, the only way so far: every trial trains what `model` returns")
+    return value
+
+
+Weights = Annotated[Literal["fresh"], BeforeValidator(_fresh), later(rules.LATER_WEIGHTS)]
 
 
 class RangeSection(Section):
@@ -92,12 +113,7 @@ class ParamRangeSection(Section):
             for name, number in numbers.items():
                 if isinstance(number, float):
                     yield (name,), f"must be a whole number under `type: int` (got {number})"
-        if self.low >= self.high:
-            yield ("high",), f"must be more than low (got low {self.low}, high {self.high})"
-        elif self.default is not None and not self.low <= self.default <= self.high:
-            yield ("default",), f"must lie between low {self.low} and high {self.high} (got {self.default})"
-        if self.log and self.low <= 0:
-            yield ("low",), f"must be more than 0 under `log: true` (got {self.low})"
+        yield from rules.number_range(self.low, self.high, self.default, log=self.log)
 
 
 class ParamChoiceSection(Section):
@@ -109,27 +125,11 @@ class ParamChoiceSection(Section):
 
     def problems(self) -> Iterable[Problem]:
         """What the choices and the default must keep."""
-        yield from _choice_problems(self.choices, ("choices",))
-        if self.default is not None and (type(self.default), self.default) not in _typed(self.choices):
-            yield ("default",), f"must be one of the choices (got {self.default!r})"
-
-
-def _typed(choices: list[str | bool | int | float]) -> list[tuple[type, str | bool | int | float]]:
-    """The choices with their types, so that 1 and true are two."""
-    return [(type(choice), choice) for choice in choices]
-
-
-def _choice_problems(choices: list[str | bool | int | float], keys: tuple[str, ...] = ()) -> Iterable[Problem]:
-    typed = _typed(choices)
-    if not typed:
-        yield keys, "must name at least one value"
-    for index, choice in enumerate(typed):
-        if choice in typed[:index]:
-            yield (*keys, index), f"is there twice: {choice[1]!r}; keep one"
+        return rules.choices(self.choices, self.default)
 
 
 def _sound(choices: list[str | bool | int | float]) -> list[str | bool | int | float]:
-    problems = list(_choice_problems(choices))
+    problems = [(keys[1:], sentence) for keys, sentence in rules.choices(choices)]
     if problems:
         raise broken(problems)
     return choices

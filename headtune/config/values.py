@@ -1,13 +1,16 @@
 """The kinds of plain values that a study file holds."""
 
-import keyword
-import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
+
+import headtune.rules as rules
+
+T = TypeVar("T")
 
 REFUSED = "refused"
 """The type of an error whose message is the whole sentence for the person."""
@@ -22,6 +25,18 @@ _DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]+)?){unit})?" for un
 def refuse(sentence: str) -> PydanticCustomError:
     """The error that tells the person *sentence*."""
     return PydanticCustomError(REFUSED, "{sentence}", {"sentence": sentence})
+
+
+def kept(rule: rules.Rule) -> Callable[[T], T]:
+    """Refuses what breaks the rule."""
+
+    def check(value: T) -> T:
+        sentence = rule(value)
+        if sentence:
+            raise refuse(sentence)
+        return value
+
+    return check
 
 
 def kind(expected: str, shape: Callable[[object], str | None]) -> Discriminator:
@@ -57,20 +72,6 @@ EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 """Takes a key with nothing after it as an empty mapping."""
 
 
-def _number(value: object) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise refuse("must be a number")
-    return value
-
-
-def _scalar(value: object) -> str | bool | int | float:
-    if isinstance(value, str | bool):
-        return value
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise refuse("must be text, a number, true or false")
-    return value
-
-
 def _seconds(value: object) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     parts = match.groups(default="0") if match else ()
@@ -88,25 +89,34 @@ def _auto_or_count(value: object) -> Literal["auto"] | int:
     return value
 
 
-def _folder_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
-        raise refuse("must be letters, digits, '.', '_' and '-', at most 100: it names a folder")
-    return value
+def _version(value: object) -> Literal[1]:
+    if type(value) is int and value == 1:
+        return 1
+    raise refuse("must be 1")
 
 
-def _identifier(value: str) -> str:
-    if not value.isidentifier() or keyword.iskeyword(value):
-        raise refuse("must be a name as in Python code: letters, digits and '_'")
-    return value
+def at_home(path: str) -> str:
+    """The path with a leading ``~`` or ``~name`` written out, as shells do."""
+    if not path.startswith("~"):
+        return path
+    try:
+        return str(Path(path).expanduser())
+    except RuntimeError:
+        raise refuse(
+            f"there is no home folder for {path.split('/')[0]}; write the path out, or begin it with ./"
+        ) from None
 
 
-Number = Annotated[int | float, PlainValidator(_number)]
+Version = Annotated[Literal[1], PlainValidator(_version)]
+Number = Annotated[int | float, PlainValidator(kept(rules.number))]
 """A finite number as it is written: 1 stays whole; 1.0 and 1e-4 are real."""
 
-Scalar = Annotated[str | bool | int | float, PlainValidator(_scalar)]
+Scalar = Annotated[str | bool | int | float, PlainValidator(kept(rules.scalar))]
 Count = Annotated[int, Field(ge=1)]
 AutoCount = Annotated[Literal["auto"] | int, PlainValidator(_auto_or_count)]
 Seconds = Annotated[float, PlainValidator(_seconds)]
-FolderName = Annotated[str, AfterValidator(_folder_name)]
-Identifier = Annotated[str, AfterValidator(_identifier)]
+FolderName = Annotated[str, AfterValidator(kept(rules.folder_name))]
+Identifier = Annotated[str, AfterValidator(kept(rules.identifier))]
 Text = Annotated[str, Field(min_length=1)]
+Location = Annotated[Text, AfterValidator(at_home)]
+"""A path, where it starts from the home folder written out."""

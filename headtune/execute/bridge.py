@@ -5,12 +5,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ray import tune
+from ray import cloudpickle, tune
 from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 from ray.tune.stopper import Stopper
 
+from headtune.execute.cluster import Waiting
 from headtune.execute.interrupts import Interrupt
+from headtune.execute.loss import why_lost
 from headtune.execute.trainable import MESSAGE, Report
 from headtune.timing import Lane
 from headtune.trial.contract import Broker, Signal
@@ -132,13 +134,25 @@ class LossReporter(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
         """Report the loss with what Ray knows about it."""
-        self._bridge.lose(trial.trial_id, _reason(trial))
+        self._bridge.lose(trial.trial_id, why_lost(_error_of(trial)))
 
 
-def _reason(trial: Trial) -> str:
-    error = trial.get_error()
-    if isinstance(error, BaseException) and "OutOfMemory" in type(error).__name__:
-        return "its process was ended because the machine ran out of memory"
-    if error is None or "Actor" in type(error).__name__:
-        return "its process died without a word: killed, out of memory, or ended by os._exit"
-    return f"its worker failed: {str(error).strip().splitlines()[-1]}"
+class WaitReporter(tune.Callback):
+    """Tune tells it at every step which trials have a worker."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:  # noqa: ANN401
+        """Look whether some trial wants a worker, and none has one."""
+        states = {trial.status for trial in trials}
+        self._waiting.look(waits=Trial.PENDING in states and Trial.RUNNING not in states)
+
+
+def _error_of(trial: Trial) -> BaseException | None:
+    """What Tune has written down as the trial's error, before it says so; ``Trial.get_error`` looks elsewhere."""
+    file = trial.pickled_error_file
+    if file is None:
+        return None
+    error: BaseException = cloudpickle.loads(Path(file).read_bytes())
+    return error

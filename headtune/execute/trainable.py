@@ -1,19 +1,16 @@
 """What runs inside a Ray worker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from ray import tune
+from ray import cloudpickle, tune
 
-from headtune.errors import StopTrial
+from headtune.errors import StopTrial, TaskError, in_words
 from headtune.trial.messages import Measurement, TrialResult
 from headtune.trial.outcome import Outcome
-from headtune.trial.setup import TrialSetup
 from headtune.trial.worker import run_trial
-
-T = TypeVar("T")
 
 MESSAGE = "headtune"
 """Key of the one entry in each of our Tune results."""
@@ -30,33 +27,89 @@ class Report:
 Message = Measurement | Report | TrialResult
 
 
-def train(config: dict[str, Any], setup: TrialSetup) -> None:
-    """Run one trial; its last message is always the :class:`TrialResult`, unless the driver stopped it."""
-    result = run_trial(setup, config["request"], _TuneChannel())
-    if result.outcome is Outcome.STOPPED:
+def packed(value: object) -> bytes:
+    """*value* on its way to a worker, which opens it by :func:`unpacked`, where what goes wrong can be told.
+
+    Raises:
+        TaskError: it cannot be pickled.
+    """
+    try:
+        content: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise TaskError(
+            f"the task cannot be sent to workers ({in_words(error)}): let its functions open files, locks and "
+            "connections themselves, or name the task by its file in a study file"
+        ) from error
+    return content
+
+
+def unpacked(content: bytes) -> Any:  # noqa: ANN401
+    """What :func:`packed` was given.
+
+    Raises:
+        TaskError: this process cannot load it.
+    """
+    try:
+        return cloudpickle.loads(content)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise TaskError(
+            f"a worker cannot load the task ({in_words(error)}): install what it imports wherever workers run, or name "
+            "the task by its file in a study file"
+        ) from error
+
+
+def train(config: dict[str, Any], setup: bytes) -> None:
+    """Run one trial; its last message is always the :class:`TrialResult`, unless the driver stopped it.
+
+    Args:
+        config: the request.
+        setup: the trial's setup, packed.
+    """
+    channel = _TuneChannel()
+    try:
+        result = run_trial(unpacked(setup), config["request"], channel)
+    except TaskError as error:
+        result = TrialResult(outcome=Outcome.CRASHED, message=str(error))
+    except KeyboardInterrupt as error:  # no key reaches a worker's thread: the task raised it
+        result = TrialResult(outcome=Outcome.CRASHED, message=f"{Outcome.CRASHED.sentence}: {in_words(error)}")
+    if channel.ended:
         # Tune has asked this thread to end; it must not report again, and code 0 keeps the worker for the next trial.
         raise SystemExit(0)
     tune.report({MESSAGE: result})
 
 
-def pinned(threads: int, job: Callable[..., T], args: tuple[Any, ...]) -> T:
-    """Run *job* with as many threads as a trial has."""
+def pinned(threads: int, work: bytes) -> Iterator[Any]:
+    """Say by a first value that the worker is there, then run a packed job with as many threads as a trial has.
+
+    Args:
+        threads: CPU threads.
+        work: the job and its arguments, packed.
+    """
+    yield None
     torch.set_num_threads(threads)
-    return job(*args)
+    job, args = unpacked(work)
+    yield job(*args)
 
 
 class _TuneChannel:
+    def __init__(self) -> None:
+        self.ended = False
+
     def measured(self, measurement: Measurement) -> None:
-        _send(measurement)
+        self._send(measurement)
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:
-        _send(Report(step, dict(metrics)))
+        self._send(Report(step, dict(metrics)))
         return False
 
-
-def _send(message: Message) -> None:
-    try:
-        tune.report({MESSAGE: message})
-    except SystemExit:
-        # How Tune says "stopped" to a function's thread.
-        raise StopTrial from None
+    def _send(self, message: Message) -> None:
+        try:
+            tune.report({MESSAGE: message})
+        except SystemExit:
+            # How Tune says "stopped" to a function's thread; a task that raises StopTrial itself was not told so.
+            self.ended = True
+            raise StopTrial from None

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, isnan
-from typing import Literal
+from typing import Literal, get_args
 
+import headtune.rules as rules
 from headtune.errors import MeasurementError, SpaceError
 from headtune.heads.plan import HeadPlan
 
@@ -34,9 +35,9 @@ class HeadDimConstraint:
     def __post_init__(self) -> None:
         given = {"min": self.min, "max": self.max, "multiple_of": self.multiple_of}
         problems = [
-            f"head_dim: {name} is {bound}; it must be at least 1"
+            f"head_dim: {name} is {bound!r}; it {rules.count(bound)}"
             for name, bound in given.items()
-            if bound is not None and bound < 1
+            if bound is not None and rules.count(bound)
         ]
         if not problems and self.min is not None and self.max is not None and self.min > self.max:
             problems.append(f"head_dim: min {self.min} is more than max {self.max}; swap them")
@@ -109,9 +110,9 @@ class Limit:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{self.metric}: {name} is {bound:g}; it must be a positive number"
+            f"{self.metric}: {name} is {bound!r}; it must be a positive number"
             for name, bound in (("max", self.max), ("max_ratio", self.max_ratio))
-            if bound is not None and not (isfinite(bound) and bound > 0)
+            if bound is not None and rules.positive(bound)
         ]
         if (self.max is None) == (self.max_ratio is None):
             problems.append(f"{self.metric}: give either max or max_ratio")
@@ -119,6 +120,9 @@ class Limit:
             problems.append(f"{self.metric}: max_ratio needs what it is a ratio of; add of: present or of: rule")
         if self.max_ratio is None and self.of is not None:
             problems.append(f"{self.metric}: of: {self.of} goes with max_ratio only; write max_ratio, or leave of out")
+        if self.of is not None and rules.one_of(get_args(Reference))(self.of):
+            problems.append(f"{self.metric}: of is {self.of!r}; it {rules.one_of(get_args(Reference))(self.of)}")
+        problems += rules.broken({"metric": (self.metric, rules.text)})
         if problems:
             raise SpaceError(*problems)
 

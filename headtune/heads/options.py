@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+import headtune.rules as rules
 from headtune.errors import SpaceError
 from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.selector import select, unmatched
@@ -58,8 +59,18 @@ class SpaceOptions:
         if not isinstance(self.tie, Stages) and self.tie not in ("none", "uniform", "ramp"):
             problems.append(f"tie: '{self.tie}' is not known; write none, uniform, ramp or stages")
         problems += _problems("", self, self.hold)
-        for selector, here in self.sites.items():
-            problems += _problems(f"sites: {selector}: ", here, self.hold)
+        kinds = rules.broken(
+            {
+                "sites": (self.sites, rules.a(Mapping, "a mapping of selector to SiteOptions")),
+                "head_dim": (self.head_dim, rules.optional(rules.a(HeadDimConstraint, "a HeadDimConstraint"))),
+            }
+        )
+        for selector, here in self.sites.items() if not kinds else ():
+            if isinstance(here, SiteOptions):
+                problems += _problems(f"sites: {selector}: ", here, self.hold)
+            else:
+                kinds.append(f"sites: {selector}: must be SiteOptions{rules.came(here)}")
+        problems += kinds
         if problems:
             raise SpaceError(*problems)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import headtune.heads.legal as legal
+import headtune.rules as rules
 from headtune.errors import PlanError
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
@@ -44,8 +46,12 @@ class HeadPlan:
             maximum: under ``hold: head_dim``, how many heads a site may have when that is more than at present.
 
         Raises:
-            PlanError: lists every selector that matches nothing and every count that is not legal.
+            PlanError: lists every selector that matches nothing and every count that is not legal; or that *text* says
+                nothing.
         """
+        unusable = _unusable(text, sites, hold)
+        if unusable:
+            raise PlanError(*unusable)
         choices, problems = _read(text, sites)
         for site in sites:
             if site.path in choices:
@@ -94,6 +100,9 @@ class HeadPlan:
         # Key/value heads are always written: left out they mean the present group size, which a plan does not know.
         return " ".join(f"{path}={HeadChoice(*count)}" for path, count in self.counts)
 
+    def __repr__(self) -> str:
+        return f"HeadPlan('{'-'.join(str(count) for _, count in self.counts)}')"
+
     def to_json(self) -> dict[str, list[int]]:
         """A JSON-ready mapping of path to ``[num_heads, num_kv_heads, head_dim]``."""
         return {path: list(count) for path, count in self.counts}
@@ -113,6 +122,16 @@ class HeadPlan:
         if problems:
             raise PlanError(*problems)
         return cls.of({path: HeadCount(*counts) for path, counts in data.items()})
+
+
+def _unusable(text: object, sites: object, hold: object) -> list[str]:
+    every = isinstance(sites, list | tuple) and all(isinstance(site, AttentionSite) for site in sites)
+    problems = rules.broken({"hold": (hold, rules.one_of(get_args(Hold)))})
+    if not every:
+        problems.append(f"sites: must be the model's, as headtune.sites(model, inputs) gives them{rules.came(sites)}")
+    if not isinstance(text, str) or not text.strip():
+        problems.append(f"{text!r} is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
+    return problems
 
 
 def _read(text: str, sites: Sequence[AttentionSite]) -> tuple[dict[str, HeadChoice], list[str]]:

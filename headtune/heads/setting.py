@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import headtune.rules as rules
 from headtune.errors import SpaceError
 
 
@@ -22,9 +23,9 @@ class HeadRange:
     def __post_init__(self) -> None:
         given = {"min": self.min, "max": self.max, "divisible_by": self.divisible_by}
         problems = [
-            f"heads: {name} is {number}; it must be at least 1"
+            f"heads: {name} is {number!r}; it {rules.count(number)}"
             for name, number in given.items()
-            if number is not None and number < 1
+            if number is not None and rules.count(number)
         ]
         if not problems and self.max is not None and self.max // self.divisible_by * self.divisible_by < self.min:
             problems.append(f"heads: no count from {self.min} to {self.max} is divisible by {self.divisible_by}")
@@ -51,8 +52,8 @@ class Stages:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise SpaceError(f"tie: stages is {self.count}; it must be at least 1")
+        if rules.count(self.count):
+            raise SpaceError(f"tie: stages is {self.count!r}; it {rules.count(self.count)}")
 
     def __str__(self) -> str:
         return f"{{stages: {self.count}}}"

@@ -64,6 +64,13 @@ class ParetoFront(Generic[T]):
         """What the points stand for."""
         return tuple(point.item for point in self.points)
 
+    def __repr__(self) -> str:
+        return "\n  ".join([f"ParetoFront of {len(self)} points", *map(self._line, self.points)])
+
+    def _line(self, point: ParetoPoint[T]) -> str:
+        values = zip(self.objectives, point.values, strict=True)
+        return f"{', '.join(f'{goal.metric} {value:.6g}' for goal, value in values)}: {point.item!r}"
+
     def __iter__(self) -> Iterator[ParetoPoint[T]]:
         return iter(self.points)
 

@@ -1,7 +1,8 @@
 """How good a set of points is as a whole: the hypervolume that it dominates, up to a reference point."""
 
+import sys
 from collections.abc import Sequence
-from math import fsum
+from math import frexp, fsum, inf, ldexp
 
 from headtune.errors import InputError
 from headtune.pareto.dominance import losses
@@ -13,7 +14,8 @@ Point = tuple[float, ...]
 def reference_point(values: Sequence[Sequence[float]], objectives: Sequence[Objective]) -> tuple[float, ...]:
     """The worst value of each objective among the points (their nadir), moved to the worse side by a tenth.
 
-    A tenth of the objective's range among the points; of the worst value's size where the range is 0.
+    A tenth of the objective's range among the points; of the worst value's size where the range is 0. It stays among
+    the finite numbers.
 
     Raises:
         InputError: there is no point, or as for :func:`dominance.losses`.
@@ -21,10 +23,9 @@ def reference_point(values: Sequence[Sequence[float]], objectives: Sequence[Obje
     if not values:
         raise InputError("a reference point needs at least one point; finish a baseline first")
     every = losses(values, objectives)
-    worst, best = every.max(axis=0), every.min(axis=0)
+    worst, best = every.max(axis=0).tolist(), every.min(axis=0).tolist()
     return tuple(
-        objective.loss(float(bad + 0.1 * (bad - good if bad > good else abs(bad))))
-        for objective, bad, good in zip(objectives, worst, best, strict=True)
+        objective.loss(_beyond(bad, good)) for objective, bad, good in zip(objectives, worst, best, strict=True)
     )
 
 
@@ -35,7 +36,7 @@ def hypervolume(
 
     Exact for any number of objectives, by slicing along the last one (Zitzler 1999; While et al., 2006); n points in m
     objectives take time in the order of n ** (m - 1). A point that is not better than the reference in every objective
-    adds nothing.
+    adds nothing. A volume beyond the finite numbers is ``inf``.
 
     Raises:
         InputError: as for :func:`dominance.losses`, for the points and for the reference.
@@ -45,7 +46,24 @@ def hypervolume(
     except InputError as error:
         raise InputError(*(problem.replace("point 0", "reference") for problem in error.problems)) from None
     points = {tuple(loss) for loss in losses(values, objectives).tolist()}
-    return _volume([point for point in points if all(at < end for at, end in zip(point, bound, strict=True))], bound)
+    inside = [point for point in points if all(at < end for at, end in zip(point, bound, strict=True))]
+    # Scaled by powers of two, which rounds nothing, no difference and no product overflows.
+    exponents = [frexp(max(map(abs, column)))[1] for column in zip(bound, *inside, strict=True)]
+    volume = _volume([_scaled(point, exponents) for point in inside], _scaled(bound, exponents))
+    try:
+        return ldexp(volume, sum(exponents))
+    except OverflowError:
+        return inf
+
+
+def _beyond(bad: float, good: float) -> float:
+    """*bad*, moved away from *good* by a tenth of what lies between; halved first, since that may overflow."""
+    step = 0.2 * (bad / 2 - good / 2) if bad > good else 0.1 * abs(bad)
+    return min(bad + step, sys.float_info.max)
+
+
+def _scaled(point: Point, exponents: Sequence[int]) -> Point:
+    return tuple(ldexp(at, -exponent) for at, exponent in zip(point, exponents, strict=True))
 
 
 def _volume(points: Sequence[Point], bound: Point) -> float:

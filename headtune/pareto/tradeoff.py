@@ -25,8 +25,9 @@ def knee(values: Sequence[Sequence[float]], objectives: Sequence[Objective]) -> 
         raise InputError("an empty front has no knee")
     front = non_dominated(values, objectives)
     loss = losses([values[index] for index in front], objectives)
-    span = loss.max(axis=0) - loss.min(axis=0)
-    scaled = (loss - loss.min(axis=0)) / [width or 1.0 for width in span]
+    half = loss / 2  # so that no difference overflows
+    span = half.max(axis=0) - half.min(axis=0)
+    scaled = (half - half.min(axis=0)) / [width or 1.0 for width in span]
     few = len({tuple(point) for point in loss.tolist()}) < 3
     # The distance to the chord falls by the same amount wherever the sum of the scaled losses grows by one.
     remoteness = [0.0 if few else round(float(point.sum()), _DIGITS) for point in scaled]

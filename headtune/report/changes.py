@@ -9,6 +9,7 @@ from headtune.errors import InputError
 from headtune.pareto.objective import Direction
 from headtune.report.front_rows import Estimate, FrontRow
 from headtune.report.wording import is_measured
+from headtune.study.noise import SeedNoise
 from headtune.study.record import StudyRecord
 from headtune.timing import differs
 
@@ -37,13 +38,11 @@ class Change:
     Attributes:
         difference: the plan's value minus the other's, in the metric's unit.
         relative: the difference as a share of the other's value; ``None`` where that is 0.
-        noise: the larger of the two standard deviations over seeds; ``None`` for a measured metric and with one seed.
     """
 
     metric: str
     difference: float
     relative: float | None
-    noise: float | None
     judgement: Judgement
 
 
@@ -61,22 +60,22 @@ def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Chan
         ours, theirs = row.value(metric), against.value(metric)
         if ours is None or theirs is None or not math.isfinite(ours - theirs):
             continue
-        noise = _noise(row.quality.get(metric), against.quality.get(metric))
-        timed = metric == "latency_ms"
-        doubt = _doubt_of_latency(row, against) if timed else _doubt(metric, ours - theirs, noise)
+        noise = SeedNoise.of([finalist.quality.get(metric, ()) for finalist in record.finalists])
+        estimates = row.quality.get(metric), against.quality.get(metric)
+        doubt = _doubt_of_latency(row, against) if metric == "latency_ms" else _doubt(*estimates, noise)
         judged = _judge(direction_of(record, metric), ours - theirs)
-        found.append(_change(metric, ours, theirs, noise=noise, judged=judged, doubt=doubt))
+        found.append(_change(metric, ours, theirs, judged=judged, doubt=doubt))
     return tuple(found)
 
 
-def unjudged_changes(row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
+def unjudged_changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Change, ...]:
     """Every test metric of both plans; which direction is better is the task's secret."""
     found = []
     for metric, ours in row.test.items():
         if (theirs := against.test.get(metric)) is not None and math.isfinite(ours.mean - theirs.mean):
-            noise, difference = _noise(ours, theirs), ours.mean - theirs.mean
-            doubt = _doubt(metric, difference, noise)
-            found.append(_change(metric, ours.mean, theirs.mean, noise=noise, judged=Judgement.UNKNOWN, doubt=doubt))
+            noise = SeedNoise.of([finalist.test.get(metric, ()) for finalist in record.finalists])
+            doubt = _doubt(ours, theirs, noise)
+            found.append(_change(metric, ours.mean, theirs.mean, judged=Judgement.UNKNOWN, doubt=doubt))
     return tuple(found)
 
 
@@ -86,15 +85,12 @@ def direction_of(record: StudyRecord, metric: str) -> Direction | None:
     return asked.get(metric, "minimize" if is_measured(metric) else None)
 
 
-def _change(
-    metric: str, ours: float, theirs: float, *, noise: float | None, judged: Judgement, doubt: Judgement | None
-) -> Change:
+def _change(metric: str, ours: float, theirs: float, *, judged: Judgement, doubt: Judgement | None) -> Change:
     difference = ours - theirs
     return Change(
         metric=metric,
         difference=difference,
         relative=difference / abs(theirs) if theirs else None,
-        noise=noise,
         judgement=Judgement.SAME if difference == 0 else doubt or judged,
     )
 
@@ -105,20 +101,13 @@ def _judge(direction: Direction | None, difference: float) -> Judgement:
     return Judgement.BETTER if (difference > 0) == (direction == "maximize") else Judgement.WORSE
 
 
-def _noise(ours: Estimate | None, theirs: Estimate | None) -> float | None:
-    """The larger of two standard deviations, where both are known."""
-    if ours is None or theirs is None or ours.deviation is None or theirs.deviation is None:
+def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> Judgement | None:
+    """Why a difference in quality may be none: seeds alone move it as far, or only one seed stands behind it."""
+    if ours is None or theirs is None:
         return None
-    return max(ours.deviation, theirs.deviation)
-
-
-def _doubt(metric: str, difference: float, noise: float | None) -> Judgement | None:
-    """Why a difference may be none: seeds alone move the value as far, or only one seed stands behind it."""
-    if is_measured(metric):
-        return None
-    if noise is None:
+    if min(ours.seeds, theirs.seeds) < 2:
         return Judgement.ONE_SEED
-    return Judgement.NOISE if abs(difference) <= noise else None
+    return None if noise.differ(ours.values, theirs.values) else Judgement.NOISE
 
 
 def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:

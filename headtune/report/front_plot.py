@@ -65,6 +65,8 @@ def _caption(record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tupl
         said.append(f"Filled marks were {how}; their bars are one standard deviation over seeds")
         timed = any(axis.metric == "latency_ms" for pair in pairs for axis in pair)
         said[-1] += ", or the 95 % interval of the latency." if timed else "."
+        if record.verify_trials:
+            said.append("Dots and the front are single trainings with the search's seed; verified plans may miss it.")
     if len(pairs) > 1:
         said.append("Each panel shows two objectives, so a plan on the front can look worse than another in one panel.")
     if not pairs[0][0].is_objective:

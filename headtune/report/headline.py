@@ -109,7 +109,7 @@ def _tiles(record: StudyRecord, rows: Sequence[FrontRow], row: FrontRow) -> tupl
     others = {"present counts": row_labelled(rows, "present"), "rule of thumb": row_labelled(rows, "rule")}
     named = {words: other for words, other in others.items() if other is not None and other != row}
     known = {words: changes(record, row, other) for words, other in named.items()}
-    tested = {words: unjudged_changes(row, other) for words, other in named.items()}
+    tested = {words: unjudged_changes(record, row, other) for words, other in named.items()}
     measured = [
         _tile(metric, row, row.quality.get(metric), known)
         for metric in shown_metrics(record, [row])

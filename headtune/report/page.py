@@ -75,7 +75,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
 
 
 def _compare(record: StudyRecord, row: FrontRow, present: FrontRow) -> Comparison:
-    tested = {f"test:{change.metric}": change for change in unjudged_changes(row, present)}
+    tested = {f"test:{change.metric}": change for change in unjudged_changes(record, row, present)}
     return Comparison(row=row, changes={change.metric: change for change in changes(record, row, present)} | tested)
 
 

@@ -42,7 +42,7 @@ def write_report(study: Study | StudyRecord, output: Path | str) -> tuple[Path, 
         write_whole(folder / "front.json", _json(front_document(record))),
         write_whole(folder / "latency.json", _json(latency_document(record))),
         *(write_whole(figures / f"{picture.name}.png", picture.png()) for picture in pictures),
-        write_whole(folder / "report.html", page.encode("utf-8")),
+        write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace")),
     )
 
 
@@ -60,8 +60,10 @@ def draw_pictures(record: StudyRecord) -> tuple[Picture, ...]:
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.to_csv(index=False, lineterminator="\n").encode("utf-8")
+    return frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
 
 
 def _json(document: Json) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )

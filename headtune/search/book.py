@@ -52,13 +52,13 @@ class TrialBook:
         return tuple(attributes.draft_of(trial) for trial in open_trials.values())
 
     def begin(
-        self, record: TrialRecord, encoded: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
+        self, record: TrialRecord, values: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
     ) -> TrialRecord:
         """Add a running trial; the record comes back with its number and its start."""
         trial = create_trial(
             state=TrialState.RUNNING,
-            params=dict(encoded),
-            distributions={name: distributions[name] for name in encoded},
+            params=dict(values),
+            distributions={name: distributions[name] for name in values},
             user_attrs=attributes.born(record),
         )
         with told():
@@ -114,7 +114,7 @@ class TrialBook:
                 continue
             self._ids[trial.number] = self._id_of(trial.number)
             key = attributes.key_of(trial)
-            if _fruitless([attempt for attempt in trials if attributes.key_of(attempt) == key]) < ATTEMPTS:
+            if _fruitless([attempt for attempt in _attempts(trials) if attributes.key_of(attempt) == key]) < ATTEMPTS:
                 self.supersede(trial.number, "stale", message)
             else:
                 record = replace(attributes.record_of(trial), message=f"ended its process {ATTEMPTS} times: {message}")
@@ -133,6 +133,11 @@ class TrialBook:
         for name, value in found.items():
             with _writing():
                 self._storage.set_trial_user_attr(trial_id, name, value)
+
+
+def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that run, and those that lost their driver or worker."""
+    return [trial for trial in trials if not trial.state.is_finished() or attributes.superseded(trial)]
 
 
 def _fruitless(attempts: Sequence[FrozenTrial]) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headtune.heads import HeadPlan, SearchSpace
 from headtune.pareto import reference_point
@@ -14,7 +14,17 @@ from headtune.search.ledger import Ledger
 from headtune.search.proposer import Proposer
 from headtune.search.sampler import SamplerName
 from headtune.search.stopping import should_stop, stoppable
-from headtune.trial import Measurement, Observer, Outcome, Param, Signal, Silent, TrialRequest, TrialResult
+from headtune.trial import (
+    Measurement,
+    Observer,
+    Outcome,
+    Param,
+    Signal,
+    Silent,
+    TrialRecord,
+    TrialRequest,
+    TrialResult,
+)
 
 _SPEND_S = 5
 
@@ -33,6 +43,8 @@ class SearchRules:
         concurrent: trials at once.
         seed: the study's.
         timeout_s: wall seconds of the search, over restarts, after which no trial is started; ``None`` for no bound.
+        built_with: params that the model is built with, where trials are timed: one timing serves every trial with the
+            same plan and the same values of these; ``None`` where none is timed.
     """
 
     params: Mapping[str, Param] = field(default_factory=dict)
@@ -44,6 +56,7 @@ class SearchRules:
     concurrent: int = 1
     seed: int = 0
     timeout_s: float | None = None
+    built_with: tuple[str, ...] | None = None
 
 
 class SearchBroker:
@@ -96,6 +109,7 @@ class SearchBroker:
         self._earlier_s = float(ledger.recall("elapsed_s") or 0.0)
         self._began = self._spent = time.monotonic()
         self._ending = ""
+        self._misfit = ""
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
@@ -106,8 +120,15 @@ class SearchBroker:
         """Why the search ended before its trials were trained; empty while it goes on, or where all were."""
         return self._ending
 
+    @property
+    def misfit(self) -> str:
+        """Why the task does not fit the study, so that the search ended at once; empty where it does."""
+        return self._misfit
+
     def propose(self) -> TrialRequest | Signal:
         """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
+        if self._misfit:
+            return Signal.DONE
         tally = self._tally()
         signal = self._budget.signal(tally)
         if signal is Signal.DONE:
@@ -118,9 +139,15 @@ class SearchBroker:
         draft = self._next(self._rules.trials - tally.trained)
         if isinstance(draft, Signal):
             return draft
-        encoded = self._codec.encode(draft.plan, draft.params)
+        names = self._rules.built_with
+        twin = None if names is None else self._course.twin(draft, names)
+        if twin is not None and twin.latency is None:
+            self._course.again.appendleft(draft)
+            return Signal.WAIT
+        encoded = self._codec.encode(draft.plan, draft.params) or {}
         seconds = {"ask": time.perf_counter() - began}
-        return self._course.start(draft, encoded, self._codec.distributions, seconds)
+        request = self._course.start(draft, *self._codec.readable(encoded), seconds)
+        return request if twin is None else replace(request, measurement=twin.measurement)
 
     def measured(self, number: int, measurement: Measurement) -> None:
         """Remember what is known of a trial before it trains."""
@@ -131,13 +158,18 @@ class SearchBroker:
         trial = self._course.report(number, step, metrics)
         if trial is None:
             return True
-        if trial.kind != "search" or not self._rules.stop_early:
-            return False
-        return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
+        stop = bool(self._misfit) or self._hopeless(trial, step)
+        if stop:
+            self._course.stop(number)
+        return stop
 
     def finish(self, number: int, result: TrialResult) -> None:
         """Remember how a trial ended; a second call is ignored."""
         self._course.finish(number, result)
+        if result.outcome is Outcome.OK:
+            self._misfit = ""
+        elif result.unfit and self._tally().trained == 0:
+            self._misfit = self._misfit or result.message
         self._spend(force=True)
 
     def lost(self, number: int, reason: str) -> None:
@@ -148,6 +180,11 @@ class SearchBroker:
         """Keep the lease on the study, and count the seconds."""
         self._ledger.beat()
         self._spend()
+
+    def _hopeless(self, trial: TrialRecord, step: int) -> bool:
+        if trial.kind != "search" or not self._rules.stop_early:
+            return False
+        return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 
     def _next(self, left: int) -> Draft | Signal:
         if self._course.again:

@@ -13,7 +13,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from headtune.errors import SpaceError
-from headtune.heads import HeadPlan
+from headtune.heads import HeadChoice, HeadPlan
 from headtune.heads.space import SearchSpace
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param, ParamValue
 
@@ -40,6 +40,7 @@ class Codec:
         self._space = space
         self._params = dict(params)
         self._dimensions = {dimension.name: len(dimension.choices) for dimension in space.dimensions}
+        self._counts = {dimension.name: list(map(_written, dimension.choices)) for dimension in space.dimensions}
         self.distributions: dict[str, BaseDistribution] = {
             name: IntDistribution(0, count - 1) for name, count in self._dimensions.items()
         } | {name: _distribution(param) for name, param in params.items()}
@@ -69,6 +70,12 @@ class Codec:
         """The inverse of :meth:`encode`."""
         plan = self._space.plan([int(encoded[name]) for name in self._dimensions])
         return plan, {name: _typed(param, encoded[name]) for name, param in self._params.items()}
+
+    def readable(self, encoded: Mapping[str, Any]) -> tuple[Encoded, dict[str, BaseDistribution]]:
+        """What :meth:`encode` gave, and its distributions, as a person reads them: counts in place of their indices."""
+        values = {name: self._counts[name][at] if name in self._counts else at for name, at in encoded.items()}
+        counts = {name: CategoricalDistribution(choices) for name, choices in self._counts.items()}
+        return values, {name: counts.get(name, self.distributions[name]) for name in encoded}
 
     def sample(self, rng: Random) -> Encoded:
         """Every combination equally likely; continuous params uniform on their scale."""
@@ -109,6 +116,10 @@ class Codec:
 
     def _grid(self) -> dict[str, Sequence[ParamValue]]:
         return {name: _values(param) for name, param in self._params.items()}
+
+
+def _written(choice: HeadChoice) -> int | str:
+    return choice.num_heads if choice == HeadChoice(choice.num_heads) else str(choice)
 
 
 def _distribution(param: Param) -> BaseDistribution:

@@ -24,11 +24,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Flight:
-    """A running trial: its record so far, what it was made of, and what it reported that is not finite."""
+    """A running trial: its record so far, its draft, what it reported that is not finite, whether it is to stop."""
 
     record: TrialRecord
     draft: Draft
     wild: str | None = None
+    stopping: bool = False
 
 
 @dataclass(slots=True)
@@ -71,14 +72,25 @@ class Course:
         """All trials, in the order of their numbers."""
         return sorted([*self._ended.values(), *self.running], key=lambda record: record.number)
 
+    def twin(self, draft: Draft, params: Sequence[str]) -> TrialRecord | None:
+        """The first trial that was timed with the draft's plan and its values of *params*; else one that runs so."""
+        built = {name: draft.params[name] for name in params}
+        twins = [
+            record
+            for record in self.records
+            if record.plan == draft.plan and {name: record.params[name] for name in params} == built
+        ]
+        timed = [record for record in twins if record.latency is not None]
+        return next(iter([*timed, *(record for record in twins if record.outcome is None)]), None)
+
     def start(
         self,
         draft: Draft,
-        encoded: Mapping[str, object] | None = None,
+        values: Mapping[str, object] | None = None,
         distributions: Mapping[str, BaseDistribution] | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> TrialRequest:
-        """Write the trial down and make it a request."""
+        """Write the trial down, with the values that a dashboard shows, and make it a request."""
         record = TrialRecord(
             number=-1,
             kind=draft.kind,
@@ -90,7 +102,7 @@ class Course:
             outcome=None,
             seconds=seconds or {},
         )
-        record = self.book.begin(record, encoded or {}, distributions or {})
+        record = self.book.begin(record, values or {}, distributions or {})
         self._flights[record.number] = _Flight(record, draft)
         self.observer.trial(record)
         return draft.request(record.number, study_seed=self.seed, epochs=self.epochs)
@@ -117,12 +129,16 @@ class Course:
             self.observer.trial(flight.record)
         return flight.record
 
+    def stop(self, number: int) -> None:
+        """Remember that the trial was asked to stop; one that ends so without being asked stopped itself."""
+        self._flights[number].stopping = True
+
     def finish(self, number: int, result: TrialResult) -> TrialRecord | None:
         """Write down how a trial ended; ``None`` for one that had ended before."""
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild)
+        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping)
         record = self.book.finish(record, outcome)
         self._ended[number] = record
         if result.detail:

@@ -24,21 +24,26 @@ def check_unchanged(study: str, before: Mapping[str, Any], now: Mapping[str, Any
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Dotted key → old and new value in JSON, for each that changed."""
-    old, new = _flat(json.loads(json.dumps(before))), _flat(json.loads(json.dumps(now)))
-    pairs = {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in {**old, **new}}
-    return {key: (was, is_now) for key, (was, is_now) in pairs.items() if was != is_now}
+    """Field → old and new value in JSON, for each that changed; a field of a mapping is ``mapping.field``."""
+    old, new = _fields(before), _fields(now)
+    pairs = {field: (old.get(field, _MISSING), new.get(field, _MISSING)) for field in {**old, **new}}
+    return {
+        field: (_json(was), _json(is_now))
+        for field, (was, is_now) in pairs.items()
+        if _json(was, sort=True) != _json(is_now, sort=True)
+    }
 
 
-_MISSING = "not there"
+_MISSING = object()
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested mappings as one, with dotted keys and values in JSON."""
-    found: dict[str, str] = {}
-    for key, item in value.items():
-        if isinstance(item, dict) and item:
-            found |= _flat(item, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = json.dumps(item, ensure_ascii=False)
+def _fields(values: Mapping[str, Any]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in values.items():
+        found |= {f"{key}.{name}": item for name, item in value.items()} if isinstance(value, Mapping) else {key: value}
     return found
+
+
+def _json(value: object, *, sort: bool = False) -> str:
+    """The value in JSON, where lists and tuples are one; sorted to compare, since the order of keys means nothing."""
+    return "not there" if value is _MISSING else json.dumps(value, ensure_ascii=False, sort_keys=sort)

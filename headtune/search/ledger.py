@@ -24,6 +24,8 @@ from headtune.trial.record import TrialRecord
 VERSION = 1
 """Of the layout in which trials and facts are kept."""
 
+_ABANDONED = "abandoned"
+
 _STALE = "its driver ended while it ran; the same training is started again"
 
 
@@ -91,6 +93,8 @@ class Ledger:
     ) -> "Ledger":
         """Begin the study called *name*, or continue it; trials that its last driver left running are started again.
 
+        One that was abandoned, or changed before its first trial, is forgotten and begun anew.
+
         Args:
             url: an Optuna storage URL.
             name: the study's name.
@@ -111,7 +115,7 @@ class Ledger:
             take_lock(lock, name)
             undo.callback(lock.release)
             meaning = {"objectives": goals, **fingerprint}
-            _discard_untried(storage, name, meaning, lock)
+            _discard_fruitless(storage, name, meaning, lock)
             study_id = _begin(storage, name, objectives, meaning, shown(url))
             facts = Facts(storage, study_id)
             lease = Lease.take(lock, facts, name)
@@ -179,6 +183,10 @@ class Ledger:
         with told():
             self._facts.remember(key, value)
 
+    def abandon(self) -> None:
+        """Let the next start begin anew: nothing of this one is worth going on with. Until then it can be read."""
+        self.remember(_ABANDONED, True)
+
     def book(self, limits: Sequence[str] = ()) -> TrialBook:
         """The search's trials, to write; *limits* are the constraints' names in their fixed order."""
         return TrialBook(self._storage, self._study_id, self.objectives, limits)
@@ -222,14 +230,17 @@ class Ledger:
             TrialBook(self._storage, study_id, ()).release(_STALE)
 
 
-def _discard_untried(storage: BaseStorage, name: str, meaning: Mapping[str, Any], lock: FileLock) -> None:
-    """Forget a study that never started a trial and now means something else, so that a file can be mended."""
+def _discard_fruitless(storage: BaseStorage, name: str, meaning: Mapping[str, Any], lock: FileLock) -> None:
+    """Forget a study that was abandoned, or that never started a trial and now means something else."""
     found = find_study(storage, name)
-    if found is None or storage.get_n_trials(found) > 0:
+    if found is None:
         return
     facts = Facts(storage, found)
     before = facts.recall("fingerprint")
-    if before is None or not changes(before, meaning):
+    if before is None:
+        return
+    untried = storage.get_n_trials(found) == 0 and changes(before, meaning)
+    if not untried and facts.recall(_ABANDONED) is None:
         return
     Lease.take(lock, facts, name)  # refuses where a driver on another machine is about to start
     storage.delete_study(found)

@@ -8,7 +8,7 @@ from headtune.heads import HeadPlan
 from headtune.search.course import Course
 from headtune.search.draft import Draft
 from headtune.search.ledger import Ledger
-from headtune.trial import Measurement, Observer, ParamValue, Signal, Silent, TrialRequest, TrialResult
+from headtune.trial import Measurement, Observer, Outcome, ParamValue, Signal, Silent, TrialRequest, TrialResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class Retraining:
 class ReplayBroker:
     """A :class:`headtune.trial.contract.Broker` over a fixed list of trainings.
 
-    Those that the ledger has already are skipped, whatever came of them; none is ever stopped early.
+    Those that the ledger has already are skipped, whatever came of them, but for failed ones up to the number *again*;
+    none is ever stopped early.
 
     Args:
         ledger: where everything is kept.
@@ -37,6 +38,7 @@ class ReplayBroker:
         seed: the study's.
         epochs: of a full training.
         concurrent: trials at once.
+        again: trainings up to this number that did not come to their end are tried again.
         observer: hears of every change.
     """
 
@@ -48,16 +50,18 @@ class ReplayBroker:
         seed: int,
         epochs: int,
         concurrent: int = 1,
+        again: int = -1,
         observer: Observer | None = None,
     ) -> None:
         self._ledger = ledger
         self._concurrent = concurrent
         self._course = Course(ledger.verify_book(), seed, epochs, observer or Silent())
         wanted = {draft.key: draft for draft in map(_draft, requests)}
-        again = [draft for draft in self._course.again if draft.key in wanted]
-        done = {Draft.of(record).key for record in self._course.ended}
-        fresh = [draft for key, draft in wanted.items() if key not in done and key not in {d.key for d in again}]
-        self._course.again = deque([*again, *fresh])
+        begun = [draft for draft in self._course.again if draft.key in wanted]
+        ended = self._course.ended
+        done = {Draft.of(record).key for record in ended if record.outcome is Outcome.OK or record.number > again}
+        fresh = [draft for key, draft in wanted.items() if key not in done and key not in {d.key for d in begun}]
+        self._course.again = deque([*begun, *fresh])
         (observer or Silent()).plan(len(wanted), len(done & wanted.keys()))
 
     def propose(self) -> TrialRequest | Signal:

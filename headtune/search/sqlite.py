@@ -13,6 +13,13 @@ from headtune.search.urls import shown
 _LOCK_SECONDS = 60
 _LOCAL = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 _MOUNTS = Path("/proc/mounts")
+_MARK = "version_info"
+_TABLES = {
+    *("alembic_version", "studies", "study_directions", "study_system_attributes", "study_user_attributes", "trials"),
+    *("trial_heartbeats", "trial_intermediate_values", "trial_params", "trial_system_attributes"),
+    *("trial_user_attributes", "trial_values", _MARK),
+}
+_MOST_NAMED = 3
 
 
 class Connection(sqlite3.Connection):
@@ -49,26 +56,23 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def check_file(path: Path, *, create: bool) -> None:
-    """Make sure that *path* is an SQLite file; with *create*, that it is one or can become one, and make its folder.
+    """Make sure that *path* is a file of studies; with *create*, that it is one or can become one, and make its folder.
 
     Raises:
         StorageError: it is not.
     """
-    if path.is_dir():
+    try:
+        there, is_folder = path.exists(), path.is_dir()
+    except OSError as error:
+        raise StorageError(f"storage: {path} cannot be opened ({error.strerror}); choose another file") from None
+    if is_folder:
         raise StorageError(f"storage: {path} is a folder; name a file in it, such as sqlite:///{path}/study.db")
-    if not path.exists():
+    if not there:
         _check_folder(path, create=create)
         return
     if not os.access(path, os.R_OK):
         raise StorageError(f"storage: {path} cannot be read; make it readable, or choose another file")
-    try:
-        # Not path.open: closing a plain file would drop the locks of every SQLite connection that this process has.
-        with closing(sqlite3.connect(path, timeout=1)) as connection:
-            connection.execute("PRAGMA schema_version")
-    except sqlite3.OperationalError:
-        pass  # busy, or another trouble that is found, and said, when it is opened
-    except sqlite3.DatabaseError:
-        raise StorageError(f"storage: {path} is no SQLite database, or a damaged one; choose another file") from None
+    _check_tables(path, create=create)
     if create and not os.access(path, os.W_OK):
         raise StorageError(f"storage: {path} cannot be written; make it writable, or choose another file")
 
@@ -106,6 +110,27 @@ def _set_journal(path: Path, mode: str) -> None:
     # what else is wrong with the file is found, and said, when it is opened.
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1)) as connection:
         connection.execute(f"PRAGMA journal_mode={mode}")
+
+
+def _check_tables(path: Path, *, create: bool) -> None:
+    try:
+        # Not path.open: closing a plain file would drop the locks of every SQLite connection that this process has.
+        with closing(sqlite3.connect(path, timeout=1)) as connection:
+            rows = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            )
+            tables = {str(name) for (name,) in rows}
+    except sqlite3.OperationalError:
+        return  # busy, or another trouble that is found, and said, when it is opened
+    except sqlite3.DatabaseError:
+        raise StorageError(f"storage: {path} is no SQLite database, or a damaged one; choose another file") from None
+    if _MARK in tables:
+        return
+    if not tables <= _TABLES:
+        names = ", ".join(sorted(tables)[:_MOST_NAMED])
+        raise StorageError(f"storage: {path} is the database of another program (tables {names}); choose another file")
+    if not create:
+        raise StorageError(f"storage: {path} holds no study; run the search first, or name the storage that it wrote")
 
 
 def _check_folder(path: Path, *, create: bool) -> None:

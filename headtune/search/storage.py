@@ -1,5 +1,6 @@
 """Opening an Optuna storage: what can go wrong is said in words, and a password is never shown."""
 
+from importlib.metadata import version
 from typing import Any
 
 from optuna.storages import RDBStorage
@@ -39,6 +40,12 @@ def open_storage(url: str, *, create: bool) -> RDBStorage:
             f"run pip install '{_PACKAGES.get(module, module)}'"
         ) from None
     except Exception as error:
+        if "table schema" in str(error):
+            remedy = "`optuna storage upgrade`" if "storage upgrade" in str(error) else "`pip install -U optuna`"
+            raise StorageError(
+                f"storage: {shown(url)} was written by another Optuna than the installed {version('optuna')}; "
+                f"run {remedy}, or choose another storage"
+            ) from None
         raise StorageError(f"storage: cannot open {shown(url)}: {reason(error, url)}; write {_FORMS}") from None
 
 

@@ -1,11 +1,8 @@
 """Before anything is paid: does the task import, does the model run, does it take a plan?"""
 
-import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from headtune.errors import HeadtuneError, SpaceError, TaskError
+from headtune.errors import SpaceError
 from headtune.heads import AttentionSite, Baselines, SearchSpace, baselines
 from headtune.study.spec import StudySpec
 from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilities
@@ -14,8 +11,6 @@ from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
 from headtune.trial.params import ParamValue
 from headtune.trial.task import Task
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +49,8 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """
     (observer or Silent()).phase("check", spec.task.name)
     task = spec.task.load()
-    model = _calling("model", lambda: build_model(task, baseline_params(spec), spec.seed))
-    inputs = _calling("inputs", lambda: probe_inputs(task, spec.latency.seq_len))
+    model = build_model(task, baseline_params(spec), spec.seed)
+    inputs = probe_inputs(task, spec.latency.seq_len)
     sites = find_sites(model, inputs)
     space = SearchSpace.of(sites, spec.space)
     named = baselines(sites, spec.space)
@@ -81,17 +76,3 @@ def _locked(task: Task) -> tuple[str, ...]:
         (task.test, "no test: finalists get no test score, only fresh seeds on the validation data"),
     )
     return tuple(sentence for function, sentence in optional if function is None)
-
-
-def _calling(name: str, work: Callable[[], T]) -> T:
-    """Run a function of the person's; what it raises becomes a sentence with its place."""
-    try:
-        return work()
-    except HeadtuneError:
-        raise
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TaskError(
-            f"task.{name} raised {type(error).__name__}: {error} "
-            f"({place.filename}, line {place.lineno}, in {place.name})"
-        ) from error

@@ -3,13 +3,14 @@
 from headtune.errors import StudyChangedError
 from headtune.execute import InlineExecutor
 from headtune.search import Ledger, SearchBroker, SearchRules
-from headtune.study.checking import Checked, check
+from headtune.study.checking import Checked, baseline_params, check
 from headtune.study.facts import range_from_json, range_to_json
 from headtune.study.fingerprint import fingerprint
 from headtune.study.preparing import trial_setup
 from headtune.study.profiling import Profile, profile, resolve_limits
 from headtune.study.reading import checked_to_json, manifest_of
 from headtune.study.spec import StudySpec
+from headtune.trial.build import named_params
 from headtune.trial.contract import Executor, Observer
 from headtune.trial.setup import TrialSetup
 
@@ -25,14 +26,16 @@ def open_ledger(spec: StudySpec) -> Ledger:
     )
 
 
-def executor_of(spec: StudySpec) -> Executor:
-    """Who runs the study's trials."""
+def executor_of(spec: StudySpec, observer: Observer) -> Executor:
+    """Who runs the study's trials; the *observer* hears what they wait for."""
     if spec.executor == "inline":
         return InlineExecutor()
     from headtune.execute.ray_tune import RayExecutor  # loading Ray takes seconds that others need not pay
 
     asked = spec.resources
-    return RayExecutor(cpus=asked.cpus, gpus=asked.gpus, concurrent=asked.concurrent, cluster=asked.cluster)
+    return RayExecutor(
+        cpus=asked.cpus, gpus=asked.gpus, concurrent=asked.concurrent, cluster=asked.cluster, observer=observer
+    )
 
 
 def check_and_remember(spec: StudySpec, ledger: Ledger, observer: Observer) -> Checked:
@@ -86,5 +89,6 @@ def broker_of(
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,
+        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.needs_latency else None,
     )
     return SearchBroker(ledger, checked.space, rules, baselines=checked.baselines.plans, observer=observer)

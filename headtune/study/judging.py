@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import mean
 
 from headtune.pareto import Objective, ParetoFront
 from headtune.study.noise import SeedNoise
@@ -29,12 +29,12 @@ def judge(
     """
     quality = next(goal for goal in objectives if not goal.measured)
     speed = next((goal for goal in objectives if goal.measured), None)
-    able = [index for index, finalist in enumerate(finalists) if finalist.feasible and finalist.in_space]
+    able = [index for index, finalist in enumerate(finalists) if finalist.able]
     if not able:
         return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE)
     noise = SeedNoise.of([finalist.quality[quality.metric] for finalist in finalists])
     marked = _mark_ties(finalists, able, quality, noise)
-    best = min(able, key=lambda index: quality.loss(fmean(marked[index].quality[quality.metric])))
+    best = min(able, key=lambda index: quality.loss(mean(marked[index].quality[quality.metric])))
     chosen, rule = (best, "the best") if budget else _knee(marked, able, objectives, best)
     faster = _fastest_tie(marked, able, chosen, quality, speed, noise)
     findings = _findings(marked, faster, quality, noise)
@@ -52,16 +52,16 @@ def _rule(chosen: str, by_tie: bool, budget: bool, quality: Objective, speed: Ob
 
 
 def _value(finalist: Finalist, goal: Objective) -> float:
-    return finalist.measured[goal.metric] if goal.measured else fmean(finalist.quality[goal.metric])
+    return finalist.measured[goal.metric] if goal.measured else mean(finalist.quality[goal.metric])
 
 
 def _mark_ties(
     finalists: Sequence[Finalist], able: Sequence[int], quality: Objective, noise: SeedNoise
 ) -> tuple[Finalist, ...]:
     rows = [finalist.quality[quality.metric] for finalist in finalists]
-    best = min((rows[index] for index in able), key=lambda row: quality.loss(fmean(row)))
+    best = min((rows[index] for index in able), key=lambda row: quality.loss(mean(row)))
     return tuple(
-        replace(finalist, tied_with_best=not (quality.better(fmean(best), fmean(row)) and noise.differ(row, best)))
+        replace(finalist, tied_with_best=not (quality.better(mean(best), mean(row)) and noise.differ(row, best)))
         for row, finalist in zip(rows, finalists, strict=True)
     )
 
@@ -71,7 +71,7 @@ def _knee(
 ) -> tuple[int, str]:
     points = [([_value(finalists[index], goal) for goal in objectives], index) for index in able]
     front = ParetoFront.of(objectives, points)
-    if len(front) < 3:
+    if len({point.values for point in front}) < 3:
         return best, "the best"
     return front.knee(), "the knee of the front"
 
@@ -101,7 +101,7 @@ def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, no
     if not any(noise.differ(a, b) for index, a in enumerate(rows) for b in rows[:index]):
         found.append(
             f"Heads make no significant difference to {quality.metric} here: the finalists differ by at most "
-            f"{max(map(fmean, rows)) - min(map(fmean, rows)):.4g}, and seeds alone spread them by {noise.sd:.4g}."
+            f"{max(map(mean, rows)) - min(map(mean, rows)):.4g}, and seeds alone spread them by {noise.sd:.4g}."
         )
     for label in ("rule", "present"):
         named = next((finalist for finalist in finalists if label in finalist.labels), None)
@@ -113,12 +113,12 @@ def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, no
 def _against(chosen: Finalist, other: Finalist, label: str, quality: Objective, noise: SeedNoise) -> str:
     name = {"rule": "the rule of thumb", "present": "the present counts"}[label]
     a, b = chosen.quality[quality.metric], other.quality[quality.metric]
-    gap = fmean(a) - fmean(b)
+    gap = mean(a) - mean(b)
     sure = "significant" if noise.differ(a, b) else "a tie within the noise"
     others = [param for param, value in chosen.params.items() if other.params.get(param) != value]
     if others:
         sure += f"; {' and '.join(others)} changed too, so the change is not of heads alone"
     return (
         f"Against {name} ({other.plan.label}), {chosen.plan.label} changes {quality.metric} by {gap:+.4g} "
-        f"({fmean(a):.4g} against {fmean(b):.4g} over {len(a)} seeds; spread over seeds {noise.sd:.4g}): {sure}."
+        f"({mean(a):.4g} against {mean(b):.4g} over {len(a)} seeds; spread over seeds {noise.sd:.4g}): {sure}."
     )

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mean
 
-import numpy as np
 from scipy import stats
 
 LEVEL = 0.05
@@ -20,7 +20,7 @@ class SeedNoise:
     trusted more.
 
     Attributes:
-        sd: pooled standard deviation over seeds, in the metric's unit.
+        sd: pooled standard deviation over seeds, in the metric's unit; ``inf`` beyond the finite numbers.
         freedom: degrees of freedom behind it; 0 where no plan has two seeds, and then nothing can be told apart.
     """
 
@@ -30,15 +30,15 @@ class SeedNoise:
     @classmethod
     def of(cls, values: Sequence[Sequence[float]]) -> "SeedNoise":
         """The noise of *values*: per plan, one value per seed."""
-        squares = sum(float(np.sum((np.asarray(row) - np.mean(row)) ** 2)) for row in values if len(row) > 1)
-        freedom = sum(len(row) - 1 for row in values if len(row) > 1)
-        return cls(sd=math.sqrt(squares / freedom) if freedom else math.nan, freedom=freedom)
+        halves = [value / 2 - mean(row) / 2 for row in values for value in row]  # halved, since they may overflow
+        freedom = sum(len(row) - 1 for row in values if row)
+        return cls(sd=2 * (math.hypot(*halves) / math.sqrt(freedom)) if freedom else math.nan, freedom=freedom)
 
     def differ(self, a: Sequence[float], b: Sequence[float]) -> bool:
         """Whether the means of *a* and *b* differ beyond the noise (Student's t, pooled variance, two-sided)."""
         if self.freedom == 0 or not a or not b:
             return False
-        gap = abs(float(np.mean(a)) - float(np.mean(b)))
+        gap = abs(mean(a) - mean(b))
         error = self.sd * math.sqrt(1 / len(a) + 1 / len(b))
         if error == 0:
             return gap > 0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from headtune.errors import MeasurementError, SpecError
 from headtune.study.checking import Checked, baseline_params
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
@@ -11,12 +12,21 @@ from headtune.trial.setup import TrialSetup
 
 
 def protocol_of(spec: StudySpec) -> LatencyProtocol:
-    """The study's protocol, resolved: ``auto`` is the GPU of a trial that has one, else the CPU; threads its CPUs."""
+    """The study's protocol, resolved: ``auto`` is the GPU of a trial that has one, else the CPU; threads its CPUs.
+
+    Raises:
+        SpecError: the study asks for a GPU that is not there.
+    """
     device = "cuda" if spec.resources.gpus > 0 else "cpu"
     protocol = spec.latency
+    place = f"latency.device is {protocol.device}"
     if protocol.device == "auto":
+        place = f"resources.gpus is {spec.resources.gpus:g}, which must be 0 without a GPU"
         protocol = replace(protocol, device=device)
-    return resolve(protocol, cpus=spec.resources.cpus)
+    try:
+        return resolve(protocol, cpus=spec.resources.cpus)
+    except MeasurementError as error:
+        raise SpecError(*(f"{place}: {problem}" for problem in error.problems)) from None
 
 
 def needs(spec: StudySpec, metric: str) -> bool:

@@ -89,7 +89,7 @@ def resolve_limits(limits: tuple[Limit, ...], seen: Profile) -> dict[str, float]
 def _lower_end(metric: str, name: str, value: float, seen: Profile) -> float:
     if metric != "latency_ms" or seen.latency is None:
         return value
-    return seen.latency.profiles[name].ratio_interval[0] * seen.latency.reference_ms
+    return min(value, seen.latency.profiles[name].ratio_interval[0] * seen.latency.reference_ms)
 
 
 def _unmet(limit: Limit, most: float, values: Mapping[str, float]) -> str:

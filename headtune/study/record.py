@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import mean
 
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
@@ -53,6 +54,22 @@ class Finalist:
     tied_with_best: bool
     feasible: bool
     in_space: bool = True
+
+    def __repr__(self) -> str:
+        values = [f"{metric}={mean(row):.6g}" for metric, row in self.quality.items() if row]
+        values += [f"{metric}={value:.6g}" for metric, value in self.measured.items()]
+        names = f" ({', '.join(self.labels)})" if self.labels else ""
+        return f"Finalist('{self.plan.label}'{names}, {self.seeds} seeds, {', '.join(values)})"
+
+    @property
+    def able(self) -> bool:
+        """Whether it may be recommended."""
+        return self.feasible and self.in_space
+
+    @property
+    def seeds(self) -> int:
+        """Trainings that it is judged by."""
+        return max(map(len, self.quality.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +123,11 @@ class StudyRecord:
     verdict: Verdict | None = None
     reference_point: tuple[float, ...] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        chosen = None if self.verdict is None else self.verdict.recommended
+        advice = "nothing recommended" if chosen is None else f"recommended '{self.finalists[chosen].plan.label}'"
+        return f"StudyRecord('{self.name}', {len(self.trials)} trials, {len(self.finalists)} finalists, {advice})"
 
     @property
     def present(self) -> HeadPlan:

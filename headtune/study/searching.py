@@ -2,16 +2,16 @@
 
 from dataclasses import asdict
 
-from headtune.errors import TrialError
 from headtune.search import Ledger
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
+from headtune.study.failing import misfit, nothing_trained
 from headtune.study.finalists import choose_finalists
 from headtune.study.reading import record_of
 from headtune.study.record import StudyRecord
 from headtune.study.spec import StudySpec
 from headtune.study.verifying import verify
-from headtune.trial import Observer, Silent, TrialRecord
+from headtune.trial import Observer, Outcome, Silent, TrialRecord
 
 FINISHED = "this study is finished already; ask for more trials or seeds to go on"
 
@@ -20,9 +20,9 @@ def search(spec: StudySpec, observer: Observer | None = None) -> StudyRecord:
     """Run the study to its end, or continue it; a finished one costs nothing.
 
     Raises:
-        InputError: something given is wrong; no epoch was paid.
+        InputError: something given is wrong; no epoch was paid, but for a MetricError, which the first training shows.
         Infeasible: no plan can meet the constraints; the message says what is achievable.
-        TrialError: every trial failed.
+        TrialError: no trial was trained to its end, in the search or in the verification.
         KeyboardInterrupt: the person ended it; every finished trial is kept.
     """
     observer = observer or Silent()
@@ -41,12 +41,16 @@ def _wish(spec: StudySpec) -> dict[str, object]:
 
 def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     checked = check_and_remember(spec, ledger, observer)
-    executor = executor_of(spec)
+    executor = executor_of(spec, observer)
     try:
         setup = prepare(spec, checked, ledger, executor, observer)
-        observer.phase("search", f"{spec.search.trials} trials, {checked.space.size} plans")
-        executor.run(broker_of(spec, checked, ledger, setup, executor.slots, observer), setup)
-        chosen = _finalists(spec, ledger)
+        observer.phase("search", f"trials: {spec.search.trials}, legal plans: {checked.space.size:,}")
+        broker = broker_of(spec, checked, ledger, setup, executor.slots, observer)
+        executor.run(broker, setup)
+        if broker.misfit:
+            ledger.abandon()
+            raise misfit(broker.misfit)
+        chosen = _finalists(spec, ledger, broker.ending)
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
     finally:
         executor.close()
@@ -55,16 +59,14 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     ledger.remember("finished", _wish(spec))
 
 
-def _finalists(spec: StudySpec, ledger: Ledger) -> tuple[TrialRecord, ...]:
+def _finalists(spec: StudySpec, ledger: Ledger, ending: str) -> tuple[TrialRecord, ...]:
     """The trials to judge again.
 
     Raises:
-        TrialError: every trial failed.
+        TrialError: no trial was trained to its end; the next start begins anew.
     """
     trials = ledger.trials()
-    failed = [trial for trial in trials if trial.outcome is not None and not trial.outcome.trained]
-    chosen = choose_finalists(trials, spec.objectives, ledger.recall("reference_point"), spec.verify.top)
-    if not chosen and len(failed) == len(trials):
-        reasons = dict.fromkeys(trial.message for trial in failed)
-        raise TrialError(*(f"no trial was trained: {reason}" for reason in reasons))
-    return chosen
+    if not any(trial.outcome is Outcome.OK for trial in trials):
+        ledger.abandon()
+        raise nothing_trained(trials, ending, spec.output)
+    return choose_finalists(trials, spec.objectives, ledger.recall("reference_point"), spec.verify.top)

@@ -1,16 +1,18 @@
 """A study in Python: run it whole, or ask and tell inside an existing loop."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from torch import nn
 
-from headtune.errors import Infeasible, InputError, TaskError
+import headtune.rules as rules
+from headtune.errors import Infeasible, InputError, SpecError, TaskError
 from headtune.execute import InlineExecutor
-from headtune.heads import Constraint, HeadDimConstraint, HeadPlan, Limit, SpaceOptions
+from headtune.heads import Constraint, HeadDimConstraint, HeadPlan, SpaceOptions
 from headtune.pareto import Objective, ParetoFront
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
@@ -38,6 +40,7 @@ from headtune.trial import (
 )
 from headtune.trial.build import build_planned
 from headtune.trial.measuring import lane_of, measure_trial
+from headtune.trial.metrics import told_metrics
 
 UNBOUNDED = 1_000_000
 """Trials of a study that is asked by hand: the person ends it."""
@@ -93,25 +96,29 @@ class Study:
             seed: of everything.
 
         Raises:
-            SpecError: the description contradicts itself.
+            SpecError: lists everything in the description that has no meaning or contradicts something else.
         """
-        limits = tuple(one for one in constraints if isinstance(one, Limit))
-        head_dims = [one for one in constraints if isinstance(one, HeadDimConstraint)]
-        self._spec = StudySpec(
+        every = constraints if isinstance(constraints, Sequence) else (constraints,)
+        head_dims = [one for one in every if isinstance(one, HeadDimConstraint)]
+        spec = partial(
+            StudySpec,
             name=name,
             task=TaskObject(task),
-            space=replace(space, head_dim=head_dims[0]) if head_dims else space,
+            space=space,
             weights=weights,
-            objectives=tuple(objectives),
-            limits=limits,
-            params=params or {},
-            latency=latency or LatencyProtocol(),
-            search=SearchOptions(epochs=epochs, stop_early=stop_early),
-            resources=resources or Resources(),
+            objectives=tuple(objectives) if isinstance(objectives, Sequence) else objectives,
+            limits=tuple(one for one in every if not isinstance(one, HeadDimConstraint)),
+            params={} if params is None else params,
+            latency=LatencyProtocol() if latency is None else latency,
+            resources=Resources() if resources is None else resources,
             storage=storage,
-            output=None if output is None else Path(output),
+            output=Path(output) if isinstance(output, str) else output,
             seed=seed,
         )
+        options = partial(SearchOptions, epochs=epochs, stop_early=stop_early)
+        narrowed = partial(_narrowed, space, head_dims)
+        _together(partial(_check_task, task), spec, options, narrowed)
+        self._spec = replace(spec(), space=narrowed(), search=options())
         self._asking: _Asking | None = None
 
     def run(
@@ -131,11 +138,16 @@ class Study:
             verify: how finalists are judged; five plans and three seeds if ``None``.
             timeout_s: bound of the search in wall seconds, over every call.
             observer: hears what happens; lines on stderr if ``None``.
+
+        Raises:
+            SpecError: lists every argument that has no meaning.
         """
+        options = partial(replace, self._spec.search, trials=trials, timeout_s=timeout_s)
+        judged = VerifyOptions() if verify is None else verify
+        spec = partial(replace, self._spec, verify=judged, executor=executor)
+        _together(options, spec)
         self.close()
-        options = replace(self._spec.search, trials=trials, timeout_s=timeout_s)
-        spec = replace(self._spec, search=options, verify=verify or VerifyOptions(), executor=executor)
-        return search(spec, observer or Narrator())
+        return search(replace(spec(), search=options()), observer or Narrator())
 
     def ask(self) -> "AskedTrial":
         """The next trial to train. The first call takes the study's lease and profiles in this process.
@@ -156,20 +168,23 @@ class Study:
         """How *trial* ended: its final metrics, the objectives' among them.
 
         Raises:
-            TaskError: a metric that is an objective is missing; the trial stays open.
+            TaskError: a metric that is an objective is missing, or one is no number; the trial stays open.
         """
         if self._asking is None:
             raise InputError("this study is closed; ask again to go on")
-        missing = [goal.metric for goal in self._spec.objectives if not goal.measured and goal.metric not in metrics]
+        values = told_metrics(metrics)
+        missing = [goal.metric for goal in self._spec.objectives if not goal.measured and goal.metric not in values]
         if missing:
-            raise TaskError(f"tell: {', '.join(missing)} is missing; got {', '.join(metrics) or 'nothing'}")
-        values = {name: float(value) for name, value in metrics.items()}
+            raise TaskError(f"tell: {', '.join(missing)} is missing; got {', '.join(values) or 'nothing'}")
         wild = [name for name, value in values.items() if not math.isfinite(value)]
         outcome = Outcome.DIVERGED if wild else Outcome.OK
         self._asking.broker.finish(
             trial.number, TrialResult(outcome=outcome, message=outcome.sentence, metrics={} if wild else values)
         )
         return next(record for record in self._asking.ledger.trials() if record.number == trial.number)
+
+    def __repr__(self) -> str:
+        return f"Study('{self._spec.name}')"
 
     def record(self) -> StudyRecord:
         """Everything known so far.
@@ -209,6 +224,9 @@ class AskedTrial:
     request: TrialRequest
     _setup: TrialSetup
     _broker: SearchBroker
+
+    def __repr__(self) -> str:
+        return f"AskedTrial({self.number}, '{self.plan.label}', params={dict(self.params)})"
 
     @property
     def number(self) -> int:
@@ -272,3 +290,31 @@ class _Asking:
         except BaseException:
             ledger.close()
             raise
+
+
+def _together(*makings: Callable[[], object]) -> None:
+    """Try every making, so that the problems of all of them are told at once."""
+    problems: list[str] = []
+    for make in makings:
+        try:
+            make()
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(*problems)
+
+
+def _check_task(task: Task) -> None:
+    problems = rules.broken({"task": (task, rules.a(Task, "a headtune.Task"))})
+    if problems:
+        raise TaskError(*problems)
+    TaskObject(task).load()
+
+
+def _narrowed(space: SpaceOptions, head_dims: Sequence[HeadDimConstraint]) -> SpaceOptions:
+    """The space with the wanted head dimensions."""
+    if not head_dims or not isinstance(space, SpaceOptions):
+        return space
+    if len(head_dims) > 1 or space.head_dim is not None:
+        raise SpecError("constraints: head_dim is constrained twice; keep one HeadDimConstraint")
+    return replace(space, head_dim=head_dims[0])

@@ -1,15 +1,18 @@
 """Everything a study is told, as one frozen value: what a study file says, and what Python users pass."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+import headtune.rules as rules
+from headtune.errors import SpecError
 from headtune.heads import Limit, SpaceOptions
-from headtune.pareto import Objective
+from headtune.pareto import MEASURED_METRICS, Objective
+from headtune.pareto.objective import distinct, reportable
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
-from headtune.trial.params import Param
+from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
 from headtune.trial.reference import TaskSource
 from headtune.trial.setup import Weights
 
@@ -26,6 +29,9 @@ class SearchOptions:
         sampler: who proposes.
         epochs: what ``run.epochs`` says.
         stop_early: whether the broker may stop trials.
+
+    Raises:
+        SpecError: lists every value that has no meaning.
     """
 
     trials: int = 40
@@ -34,23 +40,55 @@ class SearchOptions:
     epochs: int = 10
     stop_early: bool = True
 
+    def __post_init__(self) -> None:
+        _keep(
+            {
+                "trials": (self.trials, rules.count),
+                "timeout_s": (self.timeout_s, rules.optional(rules.positive)),
+                "sampler": (self.sampler, rules.one_of(get_args(SamplerName))),
+                "epochs": (self.epochs, rules.count),
+                "stop_early": (self.stop_early, rules.truth),
+            }
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """How finalists are judged: the *top* plans of the front, each retrained with *seeds* more seeds."""
+    """How finalists are judged: the *top* plans of the front, each retrained with *seeds* more seeds.
+
+    Raises:
+        SpecError: lists every value that has no meaning.
+    """
 
     top: int = 5
     seeds: int = 3
 
+    def __post_init__(self) -> None:
+        _keep({"VerifyOptions.top": (self.top, rules.count), "VerifyOptions.seeds": (self.seeds, rules.at_least(0))})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one trial gets, and how many run at once (``None``: as many as fit)."""
+    """What one trial gets, and how many run at once (``None``: as many as fit).
+
+    Raises:
+        SpecError: lists every value that has no meaning.
+    """
 
     cpus: int = 1
     gpus: float = 0
     concurrent: int | None = None
     cluster: str = "local"
+
+    def __post_init__(self) -> None:
+        _keep(
+            {
+                "Resources.cpus": (self.cpus, rules.count),
+                "Resources.gpus": (self.gpus, rules.gpus),
+                "Resources.concurrent": (self.concurrent, rules.optional(rules.count)),
+                "Resources.cluster": (self.cluster, rules.text),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +98,9 @@ class StudySpec:
     Attributes:
         storage: an Optuna storage URL (``sqlite:///…``, ``postgresql://…``).
         output: folder for the report's files; ``None`` writes none.
+
+    Raises:
+        SpecError: lists everything that has no meaning, or that contradicts something else.
     """
 
     name: str
@@ -77,3 +118,74 @@ class StudySpec:
     storage: str
     output: Path | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = rules.broken(
+            {
+                "name": (self.name, rules.folder_name),
+                "space": (self.space, rules.a(SpaceOptions, "SpaceOptions, such as SpaceOptions(hold='width')")),
+                "weights": (self.weights, rules.later({"fresh"}, rules.LATER_WEIGHTS)),
+                "objectives": (self.objectives, rules.each(Objective, "Objective(metric=..., direction=...)", least=1)),
+                "constraints": (self.limits, rules.each(Limit, "Limit(metric=..., max=...) or HeadDimConstraint(...)")),
+                "params": (self.params, rules.a(Mapping, "a mapping of name to FloatParam, IntParam or ChoiceParam")),
+                "latency": (self.latency, rules.a(LatencyProtocol, "a LatencyProtocol")),
+                "search": (self.search, rules.a(SearchOptions, "SearchOptions")),
+                "verify": (self.verify, rules.a(VerifyOptions, "VerifyOptions")),
+                "resources": (self.resources, rules.a(Resources, "Resources")),
+                "executor": (self.executor, rules.one_of(get_args(ExecutorName))),
+                "output": (self.output, rules.optional(rules.a(Path, "a path or None"))),
+                "seed": (self.seed, rules.seed),
+            }
+        )
+        unsound = {problem.partition(":")[0] for problem in kinds}
+        problems = [
+            *kinds,
+            *rules.sentences([(("storage",), rules.storage(self.storage))]),  # it may hold a password
+            *(_objectives(self.objectives) if "objectives" not in unsound else ()),
+            *(_limits(self.limits) if "constraints" not in unsound else ()),
+            *(_params(self.params) if "params" not in unsound else ()),
+            *(self._disagreements() if not unsound else ()),
+        ]
+        if problems:
+            raise SpecError(*problems)
+
+    def _disagreements(self) -> list[str]:
+        """What is wrong with values that are sound each by itself."""
+        asked = self.resources
+        real = [name for name, param in self.params.items() if isinstance(param, FloatParam)]
+        return rules.sentences(
+            [
+                (("sampler",), rules.grid(self.search.sampler, real)),
+                (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
+                *(
+                    (("resources", *keys), sentence)
+                    for keys, sentence in rules.inline(self.executor, asked.concurrent, asked.cluster)
+                ),
+            ]
+        )
+
+
+def _objectives(objectives: Sequence[Objective]) -> list[str]:
+    metrics = [goal.metric for goal in objectives]
+    named = {f"objectives.{index}.metric": (metric, reportable) for index, metric in enumerate(metrics)}
+    return rules.broken(named) + rules.sentences([(("objectives", *keys), told) for keys, told in distinct(metrics)])
+
+
+def _limits(limits: Sequence[Limit]) -> list[str]:
+    metrics = [limit.metric for limit in limits]
+    known = rules.one_of(MEASURED_METRICS)
+    named = {f"constraints.{index}.metric": (metric, known) for index, metric in enumerate(metrics)}
+    twice = dict.fromkeys(metric for index, metric in enumerate(metrics) if metric in metrics[:index])
+    return rules.broken(named) + [f"constraints: {metric} is limited twice; keep one" for metric in twice]
+
+
+def _params(params: Mapping[str, Param]) -> list[str]:
+    kind = rules.a((FloatParam, IntParam, ChoiceParam), "a FloatParam, an IntParam or a ChoiceParam")
+    names = {f"params: {name!r}": (name, rules.identifier) for name in params}
+    return rules.broken(names) + rules.broken({f"params: {name}": (param, kind) for name, param in params.items()})
+
+
+def _keep(values: Mapping[str, tuple[object, rules.Rule]]) -> None:
+    problems = rules.broken(values)
+    if problems:
+        raise SpecError(*problems)

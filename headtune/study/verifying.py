@@ -1,18 +1,23 @@
 """Finalists, timed again side by side and retrained with seeds that did not choose them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from headtune.search import Ledger, ReplayBroker, Retraining
 from headtune.study.checking import Checked
+from headtune.study.failing import nothing_retrained, shortfall
 from headtune.study.finalists import identity
 from headtune.study.judging import judge
 from headtune.study.record import Finalist, Verdict
 from headtune.study.spec import StudySpec
+from headtune.trial.build import named_params
 from headtune.trial.contract import Executor, Observer
 from headtune.trial.measuring import Candidate, Profiled, profile_candidates, violations
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 from headtune.trial.setup import TrialSetup
+
+_AGAIN = "retrain_up_to"
 
 
 def verify(
@@ -26,52 +31,77 @@ def verify(
 ) -> tuple[tuple[Finalist, ...], Verdict]:
     """Time the *chosen* trials' plans again, retrain them, and judge.
 
-    With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by.
+    With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by. A finalist
+    is judged by the trainings that came to their end; one without any is left out, and the verdict says so.
+
+    Raises:
+        TrialError: no plan that may be recommended was trained to its end; the next start tries them again.
     """
-    observer.phase("verify", f"{len(chosen)} plans × {spec.verify.seeds} seeds")
-    candidates = [Candidate(plan=trial.plan, params=trial.params) for trial in chosen]
-    profiled = executor.call(profile_candidates, setup, candidates)
-    if spec.verify.seeds:
-        broker = ReplayBroker(
-            ledger,
-            _retrainings(chosen, spec.verify.seeds),
-            seed=spec.seed,
-            epochs=spec.search.epochs,
-            concurrent=executor.slots,
-            observer=observer,
-        )
-        executor.run(broker, setup)
-    retrained = ledger.verify_trials() if spec.verify.seeds else tuple(chosen)
-    finalists = [
-        _finalist(
-            trial,
-            seen,
-            setup,
-            checked,
-            [again for again in retrained if again.outcome is Outcome.OK and identity(again) == identity(trial)],
-        )
-        for trial, seen in zip(chosen, profiled, strict=True)
-    ]
-    trained = [finalist for finalist in finalists if finalist is not None]
-    return judge(trained, spec.objectives, budget=bool(spec.limits))
+    observer.phase("verify", f"finalists: {len(chosen)}, seeds each: {spec.verify.seeds}")
+    profiled = _profiled(setup, chosen, executor)
+    trainings = _retrained(spec, setup, chosen, ledger, executor, observer) if spec.verify.seeds else tuple(chosen)
+    finalists, lost, told = [], [], []
+    for trial, seen in zip(chosen, profiled, strict=True):
+        latest = _latest([training for training in trainings if identity(training) == identity(trial)])
+        good = [training for training in latest if training.outcome is Outcome.OK]
+        bad = [training for training in latest if training.outcome is not Outcome.OK]
+        finalists.append(_finalist(trial, seen, setup, checked, good))
+        if bad:
+            lost += bad if finalists[-1].able else []
+            told.append(shortfall(_name(trial), bad, len(latest)))
+    judged = [finalist for finalist in finalists if finalist.seeds]
+    if any(finalist.able for finalist in finalists) and not any(finalist.able for finalist in judged):
+        ledger.remember(_AGAIN, max(training.number for training in trainings))
+        raise nothing_retrained(lost, spec.output)
+    marked, verdict = judge(judged, spec.objectives, budget=bool(spec.limits))
+    return marked, replace(verdict, findings=(*told, *verdict.findings))
 
 
-def _retrainings(chosen: Sequence[TrialRecord], seeds: int) -> list[Retraining]:
-    return [
-        Retraining(plan=trial.plan, params=trial.params, label=trial.label, repeat=repeat)
-        for repeat in range(1, seeds + 1)
-        for trial in chosen
-    ]
+def _profiled(setup: TrialSetup, chosen: Sequence[TrialRecord], executor: Executor) -> list[Profiled]:
+    """The *chosen* trials' plans, timed; once where params differ with which no model is built."""
+    model = setup.task.load().model
+    candidates = [Candidate(plan=trial.plan, params=named_params(model, trial.params)) for trial in chosen]
+    distinct = [candidate for index, candidate in enumerate(candidates) if candidate not in candidates[:index]]
+    profiled = executor.call(profile_candidates, setup, distinct)
+    return [profiled[distinct.index(candidate)] for candidate in candidates]
+
+
+def _retrained(
+    spec: StudySpec,
+    setup: TrialSetup,
+    chosen: Sequence[TrialRecord],
+    ledger: Ledger,
+    executor: Executor,
+    observer: Observer,
+) -> tuple[TrialRecord, ...]:
+    again = ledger.recall(_AGAIN)
+    broker = ReplayBroker(
+        ledger,
+        [
+            Retraining(plan=trial.plan, params=trial.params, label=trial.label, repeat=repeat)
+            for repeat in range(1, spec.verify.seeds + 1)
+            for trial in chosen
+        ],
+        seed=spec.seed,
+        epochs=spec.search.epochs,
+        concurrent=executor.slots,
+        again=-1 if again is None else again,
+        observer=observer,
+    )
+    executor.run(broker, setup)
+    return ledger.verify_trials()
+
+
+def _latest(trainings: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The last training of each repeat, in the order of the repeats."""
+    by_repeat = {training.repeat: training for training in trainings}
+    return [by_repeat[repeat] for repeat in sorted(by_repeat)]
 
 
 def _finalist(
-    trial: TrialRecord, seen: Profiled, setup: TrialSetup, checked: Checked, retrained: Sequence[TrialRecord]
-) -> Finalist | None:
-    """The finalist; ``None`` where not one retraining came to its end."""
-    if not retrained:
-        return None
+    trial: TrialRecord, seen: Profiled, setup: TrialSetup, checked: Checked, trained: Sequence[TrialRecord]
+) -> Finalist:
     goals = [goal.metric for goal in setup.objectives if not goal.measured]
-    by_repeat = sorted(retrained, key=lambda again: again.repeat)
     broken = violations(setup, trial.plan, seen)
     return Finalist(
         plan=trial.plan,
@@ -79,12 +109,19 @@ def _finalist(
         labels=checked.baselines.names(trial.plan),
         measured=seen.metrics(setup.reference_ms),
         latency=seen.latency,
-        quality={metric: tuple(again.metrics[metric] for again in by_repeat) for metric in goals},
-        test=_columns([again.test_metrics for again in by_repeat]),
+        quality={metric: tuple(again.metrics[metric] for again in trained) for metric in goals},
+        test=_columns([again.test_metrics for again in trained]),
         tied_with_best=False,
         feasible=all(amount <= 0 for amount in broken.values()),
         in_space=trial.plan in checked.space,
     )
+
+
+def _name(trial: TrialRecord) -> str:
+    params = ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in trial.params.items()
+    )
+    return f"{trial.plan.label} with {params}" if params else trial.plan.label
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:

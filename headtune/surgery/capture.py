@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from headtune.errors import SurgeryError
+from headtune.errors import SurgeryError, in_words
 from headtune.surgery.attention_maps import multi_head, sdpa_maps
-from headtune.surgery.inputs import Inputs, check_inputs, described
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.placement import Placement, Placer, weights_and_values
 from headtune.surgery.probe import ForwardFailed
@@ -70,7 +70,7 @@ def captured(model: nn.Module, inputs: Inputs) -> dict[str, tuple[Captured, ...]
     except ForwardFailed as failed:
         where = f" in {failed.path}" if failed.path else ""
         raise SurgeryError(
-            f"the forward pass of {type(model).__name__} raised {described(failed.error)}{where}; "
+            f"the forward pass of {type(model).__name__} raised {in_words(failed.error)}{where}; "
             "give inputs that its forward takes, on the model's device"
         ) from failed.error
     found: dict[str, list[Captured]] = {}

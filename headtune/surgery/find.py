@@ -4,9 +4,9 @@ import warnings
 
 from torch import nn
 
-from headtune.errors import SurgeryError
+from headtune.errors import SurgeryError, in_words
 from headtune.heads.site import AttentionSite
-from headtune.surgery.inputs import Inputs, check_inputs, described
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.located import Survey, survey
 from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.refusals import check_workable
@@ -56,5 +56,5 @@ def surveyed(model: nn.Module, inputs: Inputs) -> Survey:
         else:
             remedy = "give inputs that its forward takes, on the model's device"
         raise SurgeryError(
-            f"the forward pass of {type(model).__name__} raised {described(failed.error)}{where}; {remedy}"
+            f"the forward pass of {type(model).__name__} raised {in_words(failed.error)}{where}; {remedy}"
         ) from failed.error

@@ -26,12 +26,6 @@ def call(model: nn.Module, inputs: Inputs) -> object:
     return model(*inputs) if isinstance(inputs, tuple) else model(**inputs)
 
 
-def described(error: Exception) -> str:
-    """The error's type and first line."""
-    first, *_ = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
 def _wrong_type(inputs: object) -> str:
     if isinstance(inputs, Tensor):
         remedy = "write (tensor,) for one positional argument, or {'name': tensor} for a keyword argument"

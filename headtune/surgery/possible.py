@@ -47,7 +47,7 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
     """
     original = Original(model, inputs)
     trial = _Trial(original)
-    rehead = trial.reasons({site.path: count for site in original.sites if (count := _other_width_count(site))})
+    rehead = trial.reasons({site.path: count for site in original.sites if (count := other_width_count(site))})
     resize = trial.reasons({site.path: _other_head_dim_count(site) for site in original.sites})
     return tuple(
         SitePossibility(
@@ -89,8 +89,8 @@ class _Trial:
         return HeadPlan.of({site.path: wanted.get(site.path, site.present) for site in self._original.sites})
 
 
-def _other_width_count(site: AttentionSite) -> HeadCount | None:
-    """The nearest other count under ``hold: width`` with the present group size."""
+def other_width_count(site: AttentionSite) -> HeadCount | None:
+    """The nearest other count under ``hold: width`` with the present group size; None where there is none."""
     counts = [heads for heads in divisors(site.width) if heads % site.group_size == 0 and heads != site.num_heads]
     if not counts:
         return None

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import nn
 
-from headtune.errors import SurgeryError
+from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters import ADAPTERS
 from headtune.surgery.adapters.linears import why_not_linear
 from headtune.surgery.adapters.ownership import tied
-from headtune.surgery.inputs import Inputs, described
+from headtune.surgery.inputs import Inputs
 from headtune.surgery.located import survey
 from headtune.surgery.opening import opened, why_not_opened
 from headtune.surgery.outputs import Outputs, difference, outputs
@@ -161,7 +161,7 @@ def _not_running(model: nn.Module, plan: HeadPlan, sites: Sequence[AttentionSite
     """What keeps each changed block from running that was running when the model raised; all, if none was."""
     blamed = [site for site in sites if _inside(failed.path, site.path)] or sites
     problems = (
-        f"{_place(site.path)} with {plan[site.path]}: forward raises {described(failed.error)}; "
+        f"{_place(site.path)} with {plan[site.path]}: forward raises {in_words(failed.error)}; "
         f"{_still_sized(model, site)}"
         for site in blamed
     )
@@ -187,7 +187,7 @@ def _still_sized(model: nn.Module, site: AttentionSite) -> str:
 
 
 def _raised(failed: ForwardFailed) -> str:
-    return f"forward raises {described(failed.error)}" + (f" in {failed.path}" if failed.path else "")
+    return f"forward raises {in_words(failed.error)}" + (f" in {failed.path}" if failed.path else "")
 
 
 def _inside(path: str, block: str) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from headtune.errors import SurgeryError
+from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
 from headtune.surgery.changes import changes
-from headtune.surgery.inputs import Inputs, check_inputs, described
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.plan_check import plan_problems
@@ -81,7 +81,9 @@ def copied(model: nn.Module) -> nn.Module:
     try:
         with torch.inference_mode(False):  # a copy made in inference mode could never be trained
             return copying.deepcopy(model)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise SurgeryError(
-            f"{type(model).__name__} cannot be copied ({described(error)}); use copy=False to change it in place"
+            f"{type(model).__name__} cannot be copied ({in_words(error)}); use copy=False to change it in place"
         ) from error

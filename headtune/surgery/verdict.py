@@ -6,10 +6,10 @@ from math import isclose
 
 from torch import nn
 
+from headtune.errors import in_words
 from headtune.heads.plan import HeadPlan
 from headtune.surgery.adapters.scales import rescaled
 from headtune.surgery.changes import Change
-from headtune.surgery.inputs import described
 from headtune.surgery.located import Survey, survey
 from headtune.surgery.original import Original
 from headtune.surgery.probe import ForwardFailed
@@ -62,7 +62,7 @@ def _not_running(failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
     blamed = [change for change in made if _inside(failed.path, change.site.path)] or made
     asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in blamed)
     return Verdict(
-        problems=(f"{asked}: forward raises {described(failed.error)}; {_REMEDY}",),
+        problems=(f"{asked}: forward raises {in_words(failed.error)}; {_REMEDY}",),
         blamed=frozenset(change.site.path for change in blamed),
     )
 

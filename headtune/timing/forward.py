@@ -9,7 +9,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from headtune.errors import HeadtuneError, MeasurementError
+from headtune.errors import HeadtuneError, MeasurementError, in_words
 from headtune.timing.clock import Clock
 from headtune.timing.inputs import Inputs, leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
@@ -69,14 +69,14 @@ class Forward:
     def _blamed(self) -> Iterator[None]:
         try:
             yield
-        except HeadtuneError:
+        except (HeadtuneError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             if _out_of_memory(error):
                 raise  # the caller knows what a plan that does not fit means
             came = ", ".join(f"{t.dtype} {list(t.shape)} on {t.device}" for t in self._inputs()) or "no tensors"
             raise MeasurementError(
-                f"{self.name} raised {type(error).__name__} in its forward pass: {error}; "
+                f"{self.name} failed in its forward pass: {in_words(error)}; "
                 f"it was given {came}: make inputs return what its forward takes"
             ) from error
 
@@ -121,16 +121,18 @@ def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str
         for tensor in chain(moved.parameters(), moved.buffers()):
             if tensor.is_floating_point():  # Module.to(dtype) would cut complex buffers, such as rotary ones, to reals
                 tensor.data = tensor.data.to(dtype)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if _out_of_memory(error):
             raise
         raise MeasurementError(
-            f"{name} cannot be copied to {device} in {dtype} ({type(error).__name__}: {error}); "
+            f"{name} cannot be copied to {device} in {dtype} ({in_words(error)}); "
             f"move and cast it there yourself before measuring"
         ) from error
     return moved
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _out_of_memory(error: BaseException) -> bool:
     # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in in_words(error)

@@ -41,6 +41,14 @@ class LatencyProfile:
     device_name: str
     versions: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        against = "" if self.reference_median_ms is None else f", {self.ratio:.4g} × the reference"
+        doubts = [word for word, true in (("unsettled", not self.settled), ("contended", self.contended)) if true]
+        words = "".join(f", {word}" for word in doubts)
+        return (
+            f"LatencyProfile({self.median_ms:.4g} ms{against}, p90 {self.p90_ms:.4g} ms, {self.samples} samples{words})"
+        )
+
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the ratio."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import headtune.rules as rules
 from headtune.errors import InputError
 
 Dtype = Literal["float32", "float16", "bfloat16"]
@@ -42,29 +43,18 @@ class LatencyProtocol:
     precision: float = 0.02
 
     def __post_init__(self) -> None:
-        problems = [*self._unknown_choices(), *self._too_small()]
+        problems = rules.broken(
+            {
+                "device": (self.device, rules.device),
+                "threads": (self.threads, rules.optional(rules.at_least(1, MOST_THREADS))),
+                "dtype": (self.dtype, rules.one_of(get_args(Dtype))),
+                "batch_size": (self.batch_size, rules.count),
+                "seq_len": (self.seq_len, rules.optional(rules.count)),
+                "mode": (self.mode, rules.one_of(("forward",))),
+                "min_samples": (self.min_samples, rules.count),
+                "max_seconds": (self.max_seconds, rules.positive),
+                "precision": (self.precision, rules.positive),
+            }
+        )
         if problems:
-            raise InputError(*problems)
-
-    def _unknown_choices(self) -> list[str]:
-        choices = {"dtype": (self.dtype, get_args(Dtype)), "mode": (self.mode, ("forward",))}
-        return [
-            f"LatencyProtocol.{name} is {value!r}; use {' or '.join(known)}"
-            for name, (value, known) in choices.items()
-            if value not in known
-        ]
-
-    def _too_small(self) -> list[str]:
-        counts = {
-            "threads": self.threads,
-            "batch_size": self.batch_size,
-            "seq_len": self.seq_len,
-            "min_samples": self.min_samples,
-        }
-        too_many = self.threads is not None and self.threads > MOST_THREADS
-        amounts = {"max_seconds": self.max_seconds, "precision": self.precision}
-        return [
-            *(f"LatencyProtocol.{name} is {n}; use 1 or more" for name, n in counts.items() if n is not None and n < 1),
-            *(f"LatencyProtocol.{name} is {x}; use more than 0" for name, x in amounts.items() if not x > 0),
-            *([f"LatencyProtocol.threads is {self.threads}; use at most {MOST_THREADS}"] if too_many else []),
-        ]
+            raise InputError(*(f"LatencyProtocol.{problem}" for problem in problems))

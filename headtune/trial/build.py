@@ -1,18 +1,22 @@
 """From a task and a request to the model that is timed and trained."""
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from headtune.errors import TaskError
+from headtune.errors import HeadtuneError, TaskError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.surgery import apply_plan
 from headtune.trial.params import ParamValue
 from headtune.trial.seeding import seed_everything
 from headtune.trial.setup import TrialSetup
 from headtune.trial.task import Inputs, Task
+
+T = TypeVar("T")
 
 PROBE_BATCH = 3
 """Examples in the pass that watches what a model computes: odd, so that a batch is not mistaken for heads."""
@@ -30,18 +34,27 @@ def build_model(task: Task, params: Mapping[str, ParamValue], seed: int) -> nn.M
     """What the person's ``model`` returns for *params*, initialised from *seed*.
 
     Raises:
-        TaskError: ``model`` returned something that is not a module.
+        TaskError: ``model`` raised, or returned something that is not a module.
     """
     seed_everything(seed)
-    model = task.model(**named_params(task.model, params))
+    model = _calling("model", lambda: task.model(**named_params(task.model, params)))
     if not isinstance(model, nn.Module):
         raise TaskError(f"task.model returned {type(model).__name__}; it must return a torch.nn.Module")
     return model
 
 
+def inputs_of(task: Task, batch_size: int, seq_len: int | None) -> Inputs:
+    """What the person's ``inputs`` returns for these sizes.
+
+    Raises:
+        TaskError: ``inputs`` raised.
+    """
+    return _calling("inputs", lambda: task.inputs(batch_size, seq_len))
+
+
 def probe_inputs(task: Task, seq_len: int | None) -> Inputs:
     """A small batch of the task's inputs, for watching a pass."""
-    return task.inputs(PROBE_BATCH, seq_len)
+    return inputs_of(task, PROBE_BATCH, seq_len)
 
 
 def build_planned(
@@ -50,9 +63,23 @@ def build_planned(
     """The person's model with *plan* applied and verified, on the trial's device.
 
     Raises:
+        TaskError: ``model`` or ``inputs`` failed.
         SurgeryError: the model does not take the plan.
     """
     model = build_model(task, params, seed)
     inputs = probe_inputs(task, setup.latency.seq_len)
     planned = apply_plan(model, plan, inputs, hold=setup.hold, seed=seed, copy=False, sites=setup.sites)
     return planned.to(torch.device(setup.device))
+
+
+def _calling(name: str, work: Callable[[], T]) -> T:
+    """Run a function of the person's; what it raises becomes a sentence with its place."""
+    try:
+        return work()
+    except (HeadtuneError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TaskError(
+            f"task.{name} raised {in_words(error)} ({place.filename}, line {place.lineno}, in {place.name})"
+        ) from error

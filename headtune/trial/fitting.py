@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from headtune.errors import TaskError
+from headtune.errors import MetricError, TaskError
+from headtune.trial.metrics import returned_metrics
 from headtune.trial.params import ParamValue
 from headtune.trial.run import Run
 
@@ -160,13 +161,11 @@ class _Training:
         """What ``evaluate`` says of the model now; keeps the weights if they are the best so far."""
         self.model.eval()
         with torch.no_grad():
-            metrics = self.fit.evaluate(self.model)
-        if not isinstance(metrics, Mapping):
-            raise TaskError(f"evaluate returned {metrics!r}; it must return a mapping, {{metric: value}}")
+            metrics = returned_metrics("evaluate", self.fit.evaluate(self.model))
         if self.fit.monitor not in metrics:
             came = ", ".join(metrics) or "nothing"
-            raise TaskError(f"evaluate gave no {self.fit.monitor}, which Supervised monitors; it gave {came}")
-        value = float(metrics[self.fit.monitor])
+            raise MetricError(f"evaluate gave no {self.fit.monitor}, which Supervised monitors; it gave {came}")
+        value = metrics[self.fit.monitor]
         if math.isfinite(value) and (self.best_value is None or self._better(value, self.best_value)):
             self.best_value = value
             self.best_weights = copy.deepcopy(self.model.state_dict())

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
-from headtune.errors import HeadtuneError, TaskError
+from headtune.errors import HeadtuneError, TaskError, in_words
 
 
 def import_file(path: Path, where: str) -> ModuleType:
@@ -38,7 +38,10 @@ def import_file(path: Path, where: str) -> ModuleType:
     sys.modules[name] = module  # as an import does, so that classes in the file can be pickled
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        del sys.modules[name]
+        raise
+    except BaseException as error:
         del sys.modules[name]
         raise failure(f"{where}: importing it failed", error, path.parent) from error
     return module
@@ -53,7 +56,9 @@ def import_module(name: str, base: Path, where: str) -> ModuleType:
     _search_first(base)
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise TaskError(
                 f"{where}: there is no module {error.name} in {base} or among the installed packages; "
@@ -82,9 +87,8 @@ def failure(what: str, error: BaseException, folder: Path) -> TaskError:
     line = f"{own[-1].filename}, line {own[-1].lineno} ({own[-1].line})"
     if isinstance(error, HeadtuneError):
         return TaskError(*(f"{what} at {line}: {problem}" for problem in error.problems))
-    said = f"{type(error).__name__}: {error}".removesuffix(": ")
     remedy = '; put what runs alone under if __name__ == "__main__":' if isinstance(error, SystemExit) else ""
-    return TaskError(f"{what} at {line}: {said}{remedy}")
+    return TaskError(f"{what} at {line}: {in_words(error)}{remedy}")
 
 
 def _within(file: Path, folder: Path) -> bool:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import nn
 
 from headtune.heads import HeadPlan
 from headtune.timing import Lane, LatencyProfile, count_parameters, measure, peak_memory_mb
-from headtune.trial.build import build_planned
+from headtune.trial.build import build_planned, inputs_of, named_params
 from headtune.trial.messages import Measurement, TrialRequest
 from headtune.trial.params import ParamValue
 from headtune.trial.setup import TrialSetup
@@ -33,11 +34,13 @@ class Profiled:
         parameters: weights of the model.
         peak_memory_mb: of one pass of the protocol.
         latency: timed in pairs with the present plan.
+        is_reference: whether it is the present plan's own model: its ratio to itself is 1, whatever the noise says.
     """
 
     parameters: int
     peak_memory_mb: float | None = None
     latency: LatencyProfile | None = None
+    is_reference: bool = False
 
     def metrics(self, reference_ms: float | None, *, upper: bool = False) -> dict[str, float]:
         """The values by metric; ``latency_ms`` is ratio × *reference_ms*, its interval's upper end if *upper*."""
@@ -46,7 +49,7 @@ class Profiled:
             values["peak_memory_mb"] = self.peak_memory_mb
         if self.latency is not None and reference_ms is not None:
             ratio = self.latency.ratio_interval[1] if upper else self.latency.ratio
-            values["latency_ms"] = ratio * reference_ms
+            values["latency_ms"] = (1 if self.is_reference else ratio) * reference_ms
         return values
 
 
@@ -67,12 +70,16 @@ def violations(setup: TrialSetup, plan: HeadPlan, seen: Profiled) -> dict[str, f
 def measure_trial(setup: TrialSetup, task: Task, request: TrialRequest, model: nn.Module, lane: Lane) -> Measurement:
     """Measure *model* for the study's objectives and constraints.
 
-    A search trial that breaks a constraint by its counts or parameters alone is not timed any more.
+    A search trial that breaks a constraint by its counts or parameters alone is not timed any more, and one whose model
+    was measured for an earlier trial is not measured again.
     """
+    if request.measurement is not None:
+        return request.measurement
     seen = Profiled(parameters=count_parameters(model))
     broken = any(amount > 0 for amount in violations(setup, request.plan, seen).values())
     if not (broken and request.kind == "search"):
-        seen = _profile(setup, task, model, _reference(setup, task), lane)
+        candidate = Candidate(plan=request.plan, params=request.params)
+        seen = _profile(setup, task, candidate, model, _reference(setup, task), lane)
     return Measurement(
         metrics=seen.metrics(setup.reference_ms),
         latency=seen.latency,
@@ -87,7 +94,9 @@ def profile_candidates(setup: TrialSetup, candidates: Sequence[Candidate]) -> tu
     with lane.shared():
         reference = _reference(setup, task)
         models = (build_planned(setup, task, one.plan, one.params, REFERENCE_SEED) for one in candidates)
-        return tuple(_profile(setup, task, model, reference, lane) for model in models)
+        return tuple(
+            _profile(setup, task, one, model, reference, lane) for one, model in zip(candidates, models, strict=True)
+        )
 
 
 def _reference(setup: TrialSetup, task: Task) -> nn.Module | None:
@@ -97,12 +106,16 @@ def _reference(setup: TrialSetup, task: Task) -> nn.Module | None:
     return build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
 
 
-def _profile(setup: TrialSetup, task: Task, model: nn.Module, reference: nn.Module | None, lane: Lane) -> Profiled:
-    latency = None
+def _profile(
+    setup: TrialSetup, task: Task, one: Candidate, model: nn.Module, reference: nn.Module | None, lane: Lane
+) -> Profiled:
+    latency, inputs = None, partial(inputs_of, task)
     if reference is not None:
-        latency = measure(model, task.inputs, setup.latency, reference=reference, lane=lane)
+        latency = measure(model, inputs, setup.latency, reference=reference, lane=lane)
     return Profiled(
         parameters=count_parameters(model),
-        peak_memory_mb=peak_memory_mb(model, task.inputs, setup.latency) if setup.needs_memory else None,
+        peak_memory_mb=peak_memory_mb(model, inputs, setup.latency) if setup.needs_memory else None,
         latency=latency,
+        is_reference=one.plan == setup.present
+        and named_params(task.model, one.params) == named_params(task.model, setup.baseline_params),
     )

@@ -26,6 +26,8 @@ class TrialRequest:
         seed: derived from the study's seed and *repeat* alone, so equal across plans.
         epochs: what ``run.epochs`` says.
         key: hash of plan, params and repeat; names the trial's checkpoint, so that any rerun resumes it.
+        measurement: that of an earlier trial whose model is the same, so that no two trials disagree on what it costs;
+            ``None`` where it is still to be measured.
     """
 
     number: int
@@ -37,6 +39,7 @@ class TrialRequest:
     seed: int
     epochs: int
     key: str
+    measurement: "Measurement | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +82,9 @@ class TrialResult:
         message: the reason in a sentence for the person; the outcome's own sentence where nothing more is known.
         metrics: the task's final metrics (``evaluate``, else the last report); empty unless trained to the end.
         test_metrics: the task's ``test``, for verify trials only.
-        seconds: ``build``, ``measure``, ``train``, ``evaluate`` → wall seconds.
+        seconds: ``import``, ``build``, ``measure``, ``train``, ``evaluate``, ``test`` → wall seconds.
         detail: a traceback for the log, else empty.
+        unfit: whether it crashed since what the task reports is not what the study asks for, whatever the plan.
     """
 
     outcome: Outcome
@@ -89,3 +93,4 @@ class TrialResult:
     test_metrics: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
+    unfit: bool = False

@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass
 
+import headtune.rules as rules
+from headtune.errors import InputError
+
 ParamValue = float | int | str | bool
 
 
@@ -12,12 +15,18 @@ class FloatParam:
 
     Attributes:
         default: what baselines train with; the (geometric) middle if ``None``.
+
+    Raises:
+        InputError: the ends are no numbers or the wrong way round, or the default lies outside.
     """
 
     low: float
     high: float
     log: bool = False
     default: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_range(self, rules.number)
 
     @property
     def baseline(self) -> float:
@@ -29,12 +38,19 @@ class FloatParam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntParam:
-    """A whole number in ``[low, high]``, on a log scale if asked."""
+    """A whole number in ``[low, high]``, on a log scale if asked.
+
+    Raises:
+        InputError: the ends are no whole numbers or the wrong way round, or the default lies outside.
+    """
 
     low: int
     high: int
     log: bool = False
     default: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_range(self, rules.integer)
 
     @property
     def baseline(self) -> int:
@@ -46,10 +62,24 @@ class IntParam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceParam:
-    """One of several values without an order; the first is the default."""
+    """One of several values without an order; the first is the default.
+
+    Raises:
+        InputError: there is no choice, one is there twice or is no plain value, or the default is none of them.
+    """
 
     choices: tuple[ParamValue, ...]
     default: ParamValue | None = None
+
+    def __post_init__(self) -> None:
+        problems = rules.broken(
+            {"choices": (self.choices, rules.a(tuple, "a tuple of values, such as ('adamw', 'sgd')"))}
+        )
+        if not problems:
+            every = {f"choices.{index}": (choice, rules.scalar) for index, choice in enumerate(self.choices)}
+            problems = rules.broken(every) or rules.sentences(rules.choices(self.choices, self.default))
+        if problems:
+            raise InputError(*(f"ChoiceParam.{problem}" for problem in problems))
 
     @property
     def baseline(self) -> ParamValue:
@@ -58,3 +88,12 @@ class ChoiceParam:
 
 
 Param = FloatParam | IntParam | ChoiceParam
+
+
+def _check_range(param: FloatParam | IntParam, rule: rules.Rule) -> None:
+    values = {"low": (param.low, rule), "high": (param.high, rule), "default": (param.default, rules.optional(rule))}
+    problems = rules.broken({**values, "log": (param.log, rules.truth)})
+    if not problems:
+        problems = rules.sentences(rules.number_range(param.low, param.high, param.default, log=param.log))
+    if problems:
+        raise InputError(*(f"{type(param).__name__}.{problem}" for problem in problems))

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from headtune.heads.plan import HeadPlan
+from headtune.pareto.objective import MEASURED_METRICS
 from headtune.timing.profile import LatencyProfile
-from headtune.trial.messages import Kind
+from headtune.trial.messages import Kind, Measurement
 from headtune.trial.outcome import Outcome
 from headtune.trial.params import ParamValue
 
@@ -46,10 +47,22 @@ class TrialRecord:
     started: datetime | None = None
     ended: datetime | None = None
 
+    def __repr__(self) -> str:
+        state = "running" if self.outcome is None else self.outcome.value
+        values = "".join(f", {name}={value:.6g}" for name, value in self.metrics.items())
+        params = f", params={dict(self.params)}" if self.params else ""
+        return f"TrialRecord({self.number}, {self.kind}, '{self.plan.label}'{params}, {state}{values})"
+
     @property
     def feasible(self) -> bool:
         """Whether every constraint is met."""
         return all(amount <= 0 for amount in self.violations.values())
+
+    @property
+    def measurement(self) -> Measurement:
+        """What was known before it trained."""
+        metrics = {name: value for name, value in self.metrics.items() if name in MEASURED_METRICS}
+        return Measurement(metrics=metrics, latency=self.latency, violations=self.violations)
 
     @property
     def on_offer(self) -> bool:

@@ -136,9 +136,9 @@ def _call(function: Callable[..., object], args: Mapping[str, JSON], where: str,
         raise TaskError(*(f"{where}: {problem}; the function takes {takes}" for problem in problems))
     try:
         return function(**args)
-    except HeadtuneError:
+    except (HeadtuneError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise failure(f"{where}: the function raised", error, file.parent) from error
 
 

@@ -1,7 +1,6 @@
 """What a training function sees: device, seed, params, epochs, ``report``, ``save`` and ``restore``."""
 
 import math
-import numbers
 import os
 import sys
 from collections.abc import Mapping
@@ -9,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from headtune.errors import Diverged, StopTrial, TaskError, TrialError
 from headtune.trial.contract import Channel
+from headtune.trial.metrics import reported_metrics
 from headtune.trial.params import ParamValue
 from headtune.trial.seeding import rng_state, set_rng_state
 
@@ -63,6 +62,7 @@ class Run:
         self._channel = channel
         self._checkpoint = None if folder is None else folder / "checkpoint.pt"
         self._history: list[Mapping[str, float]] = []
+        self._process = os.getpid()
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
@@ -74,18 +74,21 @@ class Run:
         """The last report; empty before the first."""
         return self._history[-1] if self._history else {}
 
-    def report(self, **metrics: float | torch.Tensor) -> None:
+    def report(self, /, **metrics: float | torch.Tensor) -> None:
         """Tell how good the model is now; the n-th call is step n.
 
         Args:
             **metrics: name → number or 0-d tensor.
 
         Raises:
-            TaskError: no metric, or one that is not a number.
+            MetricError: no metric, one that is not a number, or one that headtune measures itself.
+            TaskError: in a study, the process is not the one that train was called in.
             Diverged: in a study, a metric is not finite.
             StopTrial: the study wants no more of this trial.
         """
-        values = _as_floats(metrics)
+        if self._channel is not None and os.getpid() != self._process:
+            raise TaskError("run.report() was called in a process that train forked; report where train was called")
+        values = reported_metrics(metrics)
         self._history.append(values)
         step = len(self._history)
         if self._channel is None:
@@ -154,39 +157,6 @@ class Run:
             file.unlink(missing_ok=True)
         with suppress(OSError):  # others may keep files there
             self._checkpoint.parent.rmdir()
-
-
-def _as_floats(metrics: Mapping[str, object]) -> dict[str, float]:
-    """The metrics as Python floats.
-
-    Raises:
-        TaskError: no metric, or some that are not numbers.
-    """
-    if not metrics:
-        raise TaskError("run.report() was given no metric; write run.report(val_accuracy=…)")
-    values = {name: _as_float(value) for name, value in metrics.items()}
-    problems = [
-        f"run.report({name}=…) takes a number or a 0-d tensor, got {_kind(metrics[name])}"
-        for name, value in values.items()
-        if value is None
-    ]
-    if problems:
-        raise TaskError(*problems)
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _as_float(value: object) -> float | None:
-    """The value as a float; ``None`` for what is not one real number."""
-    if isinstance(value, torch.Tensor | np.ndarray) and value.ndim == 0:
-        value = value.item()
-    return float(value) if isinstance(value, numbers.Real) else None
-
-
-def _kind(value: object) -> str:
-    """What *value* is, for a message."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return f"a {type(value).__name__} of shape {tuple(value.shape)} and type {value.dtype}"
-    return f"{value!r} ({type(value).__name__})"
 
 
 def _as_text(metrics: Mapping[str, float]) -> str:

@@ -1,22 +1,26 @@
 """One trial, from request to result: the pure work of a worker, whatever executor runs it."""
 
+import os
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
 from torch import nn
 
-from headtune.errors import Diverged, HeadtuneError, StopTrial
+from headtune.errors import Diverged, HeadtuneError, MetricError, StopTrial, in_words, printable
 from headtune.surgery.checkpoint import Skeleton, save_checkpoint
 from headtune.timing import Lane
 from headtune.trial.build import build_planned
 from headtune.trial.contract import Channel
 from headtune.trial.measuring import lane_of, measure_trial
 from headtune.trial.messages import Measurement, TrialRequest, TrialResult
+from headtune.trial.metrics import returned_metrics
 from headtune.trial.outcome import Outcome
 from headtune.trial.run import Run
 from headtune.trial.seeding import seed_everything
@@ -25,23 +29,27 @@ from headtune.trial.task import Task
 
 T = TypeVar("T")
 
+_LONGEST_DETAIL = 20_000
+
 
 def run_trial(setup: TrialSetup, request: TrialRequest, channel: Channel) -> TrialResult:
     """Build the model, apply the plan, measure it alone, and train it, reporting as it goes.
 
-    Whatever happens inside, a result comes back: a trial always says how it ended.
+    Whatever happens inside, a result comes back: a trial always says how it ended. Only Ctrl-C passes.
     """
     clock = _Stopwatch()
     try:
-        with _threads(setup.threads):
+        with _threads(setup.threads), _silent_stops():
             return _Trial(setup, request, channel, clock).run()
+    except KeyboardInterrupt:
+        raise
     except Diverged as error:
         return _ended(Outcome.DIVERGED, str(error), clock)
     except StopTrial:
         return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
-    except HeadtuneError as error:
-        return _ended(Outcome.CRASHED, str(error), clock, detail=traceback.format_exc())
-    except (Exception, SystemExit) as error:
+    except MetricError as error:
+        return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), unfit=True)
+    except BaseException as error:
         outcome = Outcome.OUT_OF_MEMORY if _out_of_memory(error) else Outcome.CRASHED
         return _ended(outcome, _sentence(outcome, error), clock, detail=traceback.format_exc())
 
@@ -88,13 +96,15 @@ class _Trial:
                 train = task.train
                 self.clock.time("train", lambda: train(model, run))
             metrics = self.clock.time("evaluate", lambda: self._quality(task, model, run))
-            test = {} if self.request.kind != "verify" or task.test is None else dict(task.test(model))
+            test = (
+                {} if self.request.kind != "verify" else self.clock.time("test", lambda: self._test(task, model, run))
+            )
         finally:
             handle.remove()
         missing = [goal.metric for goal in self.setup.objectives if not goal.measured and goal.metric not in metrics]
         if missing:
             came = ", ".join(sorted(metrics)) or "nothing"
-            return _ended(Outcome.CRASHED, f"never reported {', '.join(missing)}; it reported {came}", self.clock)
+            raise MetricError(f"never reported {', '.join(missing)}; it reported {came}")
         run.clear()
         self._keep(model)
         return TrialResult(
@@ -116,9 +126,16 @@ class _Trial:
         reported = dict(run.last)
         if task.evaluate is None:
             return reported
-        metrics = {name: float(value) for name, value in task.evaluate(model).items()}
+        metrics = returned_metrics("evaluate", task.evaluate(model))
         run.check_finite(metrics)
         return reported | metrics
+
+    def _test(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
+        if task.test is None:
+            return {}
+        metrics = returned_metrics("test", task.test(model))
+        run.check_finite(metrics)
+        return metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +145,23 @@ class _Stopwatch:
     def time(self, phase: str, work: Callable[[], T]) -> T:
         began = time.perf_counter()
         try:
-            return work()
+            with _one_process():
+                return work()
         finally:
             self.seconds[phase] = time.perf_counter() - began
+
+
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """End a process that the task forked and that comes back from its functions: it would be a second driver."""
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            error = sys.exc_info()[1]
+            code = error.code if isinstance(error, SystemExit) else int(error is not None)
+            os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 @contextmanager
@@ -143,19 +174,41 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def _silent_stops() -> Iterator[None]:
+    """A thread of the task that ``run.report`` ends has nothing to complain of."""
+    before = threading.excepthook
+
+    def hook(ended: threading.ExceptHookArgs) -> None:
+        if not issubclass(ended.exc_type, StopTrial):
+            before(ended)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
 def _ended(outcome: Outcome, message: str, clock: _Stopwatch, detail: str = "") -> TrialResult:
-    return TrialResult(outcome=outcome, message=message, seconds=clock.seconds, detail=detail)
+    return TrialResult(
+        outcome=outcome, message=printable(message), seconds=clock.seconds, detail=printable(detail[-_LONGEST_DETAIL:])
+    )
 
 
 def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, HeadtuneError):
+        return error.__cause__ is not None and _out_of_memory(error.__cause__)
     # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+        isinstance(error, RuntimeError) and "can't allocate memory" in in_words(error)
     )
 
 
 def _sentence(outcome: Outcome, error: BaseException) -> str:
-    what = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, HeadtuneError):
+        told = "; ".join(error.problems)
+        return told if outcome is Outcome.CRASHED else f"{outcome.sentence}: {told}"
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
-    return f"{outcome.sentence}: {what} ({where})"
+    return f"{outcome.sentence}: {in_words(error)} ({where})"

@@ -38,6 +38,24 @@ VALUES = (
         "os:path",
         "a.b.c:d",
         "ramp",
+        "cuda",
+        "1.0",
+        ".nan",
+        "1e999",
+        "010",
+        "99999999999999999999",
+        "1000000000000000",
+        "{1: 2}",
+        "{null: 2}",
+        "[&a [*a]]",
+        '"\\0"',
+        "1\nfoo: 2",
+        "1 # all",
+        "~nobody_at_all/x",
+        "x" * 300,
+        "postgresql://ann:secret@nowhere.invalid/db",
+        "{a: postgresql://ann:secret@nowhere.invalid/db}",
+        f"{'[' * 60}{']' * 60}",
     ),
 )
 
@@ -49,6 +67,7 @@ def ends_well(run: Run, path: Path, *arguments: str) -> None:
     code, out, err = run("check", path, *arguments)
     seconds = time.perf_counter() - began
     assert "Traceback" not in out + err
+    assert "secret" not in out + err
     assert "failed in a way it should not" not in err, err
     assert code in (0, 2), (code, err)
     if code == 2:
@@ -66,7 +85,9 @@ def test_any_damage_to_a_study_that_runs(run: Run, study: Path, data: st.DataObj
         start = data.draw(st.integers(0, len(text)))
         cut = data.draw(st.integers(0, 10))
         new = data.draw(
-            st.sampled_from(["", " ", "\t", "\n", ":", "- ", "[", "}", "'", "#", "&a ", "*a", "0", "-1", "null"])
+            st.sampled_from(
+                ["", " ", "\t", "\n", ":", "- ", "[", "}", "'", "#", "&a ", "*a", "<<: ", "0", "-1", ".nan", "null"]
+            )
         )
         text = text[:start] + new + text[start + cut :]
     damaged = study.with_name("damaged.yaml")
@@ -95,7 +116,17 @@ def test_any_damage_to_a_study_that_runs(run: Run, study: Path, data: st.DataObj
             "latency.seq_len",
             "latency.batch_size",
             "latency.device",
+            "version",
+            "name",
+            "search.timeout",
+            "search.trails",
+            "storge",
+            "objectives.0.metric",
+            "objectives.7",
+            "name.first",
+            "a..b",
             "resources",
+            "resources.gpus",
             "output",
             "storage",
         ]

@@ -1,10 +1,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Any]
 
 TASKS = """
 import torch
@@ -17,6 +19,18 @@ class NoAttention(nn.Module):
         self.a = nn.Linear(8, 8)
     def forward(self, x):
         return self.a(x)
+
+class Pieced(nn.Module):
+    # Five attentions over one feature, where nothing can be split, and one over all.
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.MultiheadAttention(1, 1, batch_first=True) for _ in range(5))
+        self.last = nn.MultiheadAttention(8, 2, batch_first=True)
+    def forward(self, x):
+        for layer in self.layers:
+            one = x[..., :1]
+            x = x + layer(one, one, one, need_weights=False)[0]
+        return self.last(x, x, x, need_weights=False)[0]
 
 def inputs(batch_size, seq_len):
     return (torch.randn(batch_size, 4, 8),)
@@ -38,6 +52,7 @@ def no_model(): return headtune.Task(model=broken_model, inputs=inputs, train=tr
 def wrong_inputs(): return headtune.Task(model=encoder, inputs=broken_inputs, train=train)
 def no_training(): return headtune.Task(model=encoder, inputs=inputs)
 def prime(): return headtune.Task(model=lambda: encoder(7, 1), inputs=lambda b, t: (torch.randn(b, 4, 7),), train=train)
+def pieced(): return headtune.Task(model=Pieced, inputs=inputs, train=train)
 def fails(): raise KeyError("HOME_OF_DATA")
 def needs(data): return attention_free()
 no_task = 3
@@ -122,3 +137,48 @@ def test_a_site_that_does_not_match_is_named_with_the_sites(run: Run, study: Pat
     code, _, err = run("check", study, "--set", 'space.sites."decoder.*".heads=[2]')
     assert code == 2
     assert "'decoder.*' matches no site; sites: encoder.layers.0.self_attn, encoder.layers.1.self_attn" in err
+
+
+def test_what_is_not_tested_is_said(run: Run, study: Path) -> None:
+    limits = "constraints={latency_ms: {max_ratio: 1.5, of: present}, parameters: {max: 2e6}, head_dim: {min: 2}}"
+    assert run("check", study, "--set", limits).out.splitlines()[-2:] == [
+        "Not tested here, since it takes measuring: latency_ms ≤ 1.5 × present, parameters ≤ 2,000,000 weights.",
+        "This study can run.",
+    ]
+    assert "Not tested" not in run("check", study).out
+
+
+def test_one_of_everything_is_singular(run: Run, study: Path) -> None:
+    out = run("check", study, "--set", "task_args.layers=1").out
+    assert "\n1 attention site, 2,241 parameters, 5 legal plans.\n" in out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ("resources={executor: ray, gpus: 1}", "resources.gpus is 1, which must be 0 without a GPU: "),
+        ("latency.device=cuda", "latency.device is cuda: "),
+    ],
+)
+@pytest.mark.parametrize("verb", ["check", "measure", "search"])
+def test_a_gpu_that_is_not_there(run: Run, study: Path, verb: str, setting: str, place: str) -> None:
+    code, out, err = run(verb, study, "--set", setting)
+    assert (code, out) == (2, "")
+    assert f"error: {place}cuda asked, no CUDA device: torch {torch.__version__} " in err
+    assert err.endswith("; set device to auto or cpu\n")
+
+
+def test_sites_with_the_same_trouble_are_told_once(run: Run, of: Callable[..., Path]) -> None:
+    code, out, err = run("check", of("tasks.py:pieced"))
+    assert code == 0, err
+    told = [line for line in out.splitlines() if line.startswith("Not under hold: ")]
+    assert len(told) == 1
+    assert (
+        told[0] == "Not under hold: width: layers.0, layers.1, layers.2 and 2 more: no other count divides its width 1"
+    )
+    code, _, err = run("measure", of("tasks.py:pieced"), "--plan", "layers.*=3")
+    assert (code, err.splitlines()[1:]) == (
+        2,
+        ["error: layers.0, layers.1, layers.2 and 2 more: 3 heads do not divide the width 1; legal: 1"],
+    )

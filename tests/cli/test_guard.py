@@ -1,11 +1,10 @@
 import logging
-import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 
 from headtune.cli.guard import guard
@@ -38,8 +37,13 @@ def end(error: BaseException, verbose: bool = False, output: Path | None = None)
         (FailedError("x"), 1),
         (HeadtuneError("x"), 1),
         (KeyboardInterrupt(), 130),
+        (SystemExit(0), 1),
+        (SystemExit(77), 1),
+        (GeneratorExit(), 1),
+        (BaseException("odd"), 1),
         (ValueError("x"), 1),
-        (MemoryError(), 1),
+        (MemoryError(), 2),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2),
     ],
 )
 def test_every_ending_has_its_exit_code_and_no_traceback(error: BaseException, code: int, capsys: Capture) -> None:
@@ -63,6 +67,16 @@ def test_every_problem_has_a_line(capsys: Capture) -> None:
 def test_an_interruption_says_what_to_do(capsys: Capture) -> None:
     end(KeyboardInterrupt())
     assert capsys.readouterr().err == "stopped; run again\n"
+
+
+def test_what_does_not_fit_is_no_failure_of_headtune(capsys: Capture) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**16)
+    end(caught.value)
+    assert capsys.readouterr().err == (
+        "error: not enough memory (RuntimeError: can't allocate memory: 40,000,000.0 GB asked at once); "
+        "make latency.batch_size, latency.seq_len or the model smaller\n"
+    )
 
 
 def test_verbose_shows_the_traceback(capsys: Capture) -> None:
@@ -139,19 +153,10 @@ def test_headtunes_own_warnings_are_notes_and_others_go_to_the_log(tmp_path: Pat
     assert "FutureWarning: old habit (/elsewhere/torch/nn.py, line 7)" in (tmp_path / "headtune.log").read_text()
 
 
-def test_a_reader_that_leaves_ends_the_verb_in_silence() -> None:
-    code = (
-        "import sys\nfrom headtune.cli.guard import guard\nimport typer\n"
-        "try:\n"
-        "    with guard(False):\n"
-        "        for _ in range(100_000):\n            print('a line that nobody reads')\n"
-        "except typer.Exit as end:\n    sys.exit(end.exit_code)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == "a line that nobody reads\n"
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(timeout=30), err) == (0, "")
+def test_the_unexpected_without_any_temporary_folder(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    assert end(ValueError("odd")) == 1
+    assert capsys.readouterr().err.endswith("ValueError: odd; run again with -v for the traceback\n")

@@ -1,6 +1,9 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -34,3 +37,26 @@ def test_plans_that_are_none_are_all_named(run: Run, study: Path) -> None:
     assert (code, out, "Traceback" in err) == (2, "", False)
     assert "'decoder.*' matches no site" in err
     assert "3 heads do not divide the width 16" in err
+
+
+def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Path) -> None:
+    limits = "constraints={latency_ms: {max_ratio: 1.5, of: present}, parameters: {max: 2e6}}"
+    code, out, err = run("measure", study, "--set", limits, "--set", "latency={batch_size: 1, threads: 1}")
+    assert code == 0, err
+    lines = out.splitlines()[-4:]
+    assert lines[0].endswith(" (cpu), 1 thread, float32, batch of 1, forward pass")
+    assert lines[1] == (
+        "ms is what was timed now; × present is each plan against the present one in pairs, which holds on a busy "
+        "machine: the search goes by it"
+    )
+    most = re.fullmatch("the study's limit: latency_ms ≤ 1.5 × present, which is (.*) here", lines[2])
+    assert most is not None
+    present = next(line.split() for line in out.splitlines() if line.startswith("present"))
+    assert float(most[1]) == pytest.approx(1.5 * float(present[2]), rel=0.2)  # × its own ratio, which is near 1
+    assert lines[3] == "the study's limit: parameters ≤ 2,000,000 weights"
+
+
+def test_sizes_that_fit_nowhere(run: Run, study: Path) -> None:
+    code, out, err = run("measure", study, "--set", "latency.batch_size=1000000000000")
+    assert (code, out) == (2, "")
+    assert "can't allocate memory: 320,000.0 GB asked at once" in err

@@ -79,6 +79,23 @@ def test_plain_lines_say_phases_notes_failures_and_how_far_it_is_but_not_every_t
     ]
 
 
+def test_lines_become_rarer_and_a_failure_is_told_once() -> None:
+    lines, clock = [], Clock()
+    observer = Lines(GOALS, lines.append, clock=clock)
+    observer.plan(100_000, 0)
+    lines.clear()
+    written = []
+    for number in range(3600):  # one trial a second, every tenth fails in the same way
+        clock.now = float(number)
+        observer.trial(running(number))
+        end(observer, number, 0.5, 3.0, Outcome.CRASHED if number % 10 == 9 else Outcome.OK)
+        written.append(len(lines))
+    assert 10 <= written[59] <= 14, "about every 5 s in the first minute"
+    assert 30 <= written[-1] - written[1799] <= 60, "every 30 to 60 s in the second half of an hour"
+    first = next(line for line in lines if "trial 9 " in line)
+    assert "broken" in first, "a new failure is told at once"
+
+
 def test_running_trials_write_no_lines() -> None:
     lines = list[str]()
     observer = Lines(GOALS, lines.append)

@@ -24,8 +24,8 @@ def test_it_counts_the_plans_and_shows_choices_baselines_and_constraints(run: Ru
     assert "present 4-4 yes" in lines
     assert "rule, rule-mixed, smallest 1-1 yes" in lines
     assert "largest 8-8 yes" in lines
-    assert "param lr: 0.001 to 0.1, on a log scale" in lines
-    assert "param opt: adam, sgd" in lines
+    assert "param lr: 0.001 to 0.1, on a log scale; default 0.01" in lines
+    assert "param opt: adam, sgd; default adam" in lines
     assert lines[-1] == "constraints: head_dim ≥ 2; latency_ms ≤ 1.5 × present; parameters ≤ 1,000,000 weights"
 
 

@@ -1,4 +1,6 @@
+import io
 import json
+import sys
 
 import pytest
 from rich.text import Text
@@ -41,6 +43,16 @@ def test_json_is_all_there_is(capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert json.loads(out) == {"ü": [1, 2.5, None, "≤"]}
     assert "≤" in out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_json_is_json_where_the_stream_lacks_characters(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"é": "≤ 🙂 \udcff"}
+    stream = io.TextIOWrapper(io.BytesIO(), encoding, errors="backslashreplace")
+    monkeypatch.setattr(sys, "stdout", stream)
+    show_json(document)
+    stream.seek(0)
+    assert json.loads(stream.read()) == document
 
 
 def test_json_has_no_word_for_what_is_not_finite(capsys: Capture) -> None:

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from headtune.cli.wording import duration, objective_title, value
+from headtune.cli.wording import count, duration, objective_title, place, together, value
 from headtune.pareto import Objective
 
 
@@ -40,3 +42,36 @@ def test_times(seconds: float, text: str) -> None:
 def test_titles_point_to_the_better_side() -> None:
     assert objective_title(Objective(metric="val_accuracy", direction="maximize")) == "val_accuracy ↑"
     assert objective_title(Objective(metric="latency_ms", direction="minimize")) == "latency_ms ↓"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials"), (2000, "2,000 trials")])
+def test_counts(number: int, text: str) -> None:
+    assert count(number, "trial") == text
+
+
+def test_a_path_is_written_the_shorter_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert place(tmp_path / "here" / "runs" / "x") == "runs/x"
+    assert place(tmp_path / "runs" / "x") == "../runs/x"
+    assert place(Path("/x")) == "/x"
+
+
+def test_a_path_is_whole_where_the_current_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert place(tmp_path / "runs") == str(tmp_path / "runs")
+
+
+def test_what_many_sites_share_is_told_once() -> None:
+    many = [f"layers.{index}: 3 heads do not divide the width 16" for index in range(48)]
+    assert together(["a: first", *many, "b: second", "b: second", "no site", "c: first"]) == [
+        "a: first",
+        "c: first",
+        "layers.0, layers.1, layers.2 and 45 more: 3 heads do not divide the width 16",
+        "b: second",
+        "no site",
+    ]
+    assert together(many[:4]) == many[:4]
+    assert together(many[:5]) == ["layers.0, layers.1, layers.2 and 2 more: 3 heads do not divide the width 16"]

@@ -75,10 +75,13 @@ def test_a_study_of_the_required_keys_has_the_defaults_of_the_study_itself(write
         ("sqlite:///kept.db", "sqlite:///{folder}/kept.db"),
         ("sqlite:///sub/../kept.db", "sqlite:///{folder}/kept.db"),
         ("sqlite:////var/kept.db", "sqlite:////var/kept.db"),
+        ("sqlite+pysqlite:///kept.db", "sqlite+pysqlite:///{folder}/kept.db"),
+        ("sqlite:///~/kept.db", "sqlite:////home/somebody/kept.db"),
         ("postgresql://user:word@host:5432/name", "postgresql://user:word@host:5432/name"),
     ],
 )
-def test_storages(write: Write, small: str, written: str, expected: str) -> None:
+def test_storages(write: Write, small: str, written: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
     path = write(f"{small}storage: {written}\n")
     assert load_study(path).storage == expected.format(folder=path.parent)
 
@@ -86,8 +89,23 @@ def test_storages(write: Write, small: str, written: str, expected: str) -> None
 def test_the_storage_lies_in_the_output(write: Write, small: str) -> None:
     path = write(f"{small}output: ../made\n")
     spec = load_study(path)
-    assert spec.output == (path.parent / "../made")
+    assert spec.output == (path.parent / "../made").resolve()
     assert spec.storage == f"sqlite:///{(path.parent / '../made').resolve() / 'study.db'}"
+
+
+def test_the_home_folder_is_written_out(
+    write: Write, small: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = write(small.replace("train.py", "~/train.py") + "output: ~/made\n")
+    spec = load_study(path)
+    assert spec.output == tmp_path / "made"
+    assert spec.task == TaskReference(target=f"{tmp_path}/train.py:task", base=path.parent)
+
+
+def test_links_that_lead_nowhere_are_left_to_who_opens_them(write: Write, small: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert load_study(write(f"{small}output: loop/made\n")).output == tmp_path / "loop" / "made"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_merge_keys_work_and_may_be_overridden() -> None:
             "a: 1\n---\nb: 2",
             "s.yaml:2: not valid YAML: found another document; keep one document: remove the line `---`",
         ),
-        ("? [a]\n: 2", "s.yaml:1: not valid YAML: found unhashable key; a key is a plain text"),
+        ("? [a]\n: 2", "s.yaml:1: ?: must be text, as every key; put it in quotes"),
         ("a: 1\nb: \x07", "s.yaml:2: holds the character U+0007, which YAML does not allow; remove it"),
         ("a: 1\nb: !!str 2", "s.yaml:2: a tag such as !!str; write the plain value"),
         ("a: !!python/object/apply:os.system [ls]", "s.yaml:1: a tag such as !!str; write the plain value"),

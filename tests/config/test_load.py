@@ -1,4 +1,5 @@
 import copy
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from headtune.config.load import load_file, load_study
+from headtune.config.load import load_file, load_kept_study, load_study
 from headtune.errors import SpecError
 
 Write = Callable[[str], Path]
@@ -129,7 +130,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     under_a_file = tmp_path / "file"
     under_a_file.write_text("x")
     assert refusal(under_a_file / "study.yaml")[0].startswith(f"{under_a_file / 'study.yaml'}: cannot be read: ")
-    assert refusal(Path("a\0b"))[0].startswith("a\0b: cannot be read: ")
+    assert refusal(Path("a\0b"))[0].startswith(r"a\x00b: cannot be read: ")
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        assert refusal(path) == (f"{path}: is no plain file; name a study file",)
 
 
 def test_bytes_that_are_no_utf_8_are_named_with_their_line(tmp_path: Path) -> None:
@@ -147,8 +155,9 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path, small: str) -> None:
 
 def test_a_large_file_is_not_even_parsed(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
-    path.write_bytes(b"\0" * 1_000_001)
-    assert refusal(path) == (f"{path}: has 1,000,001 bytes; a study has at most 1,000,000",)
+    with path.open("wb") as file:
+        file.truncate(200_000_000_000)
+    assert refusal(path) == (f"{path}: has more than 100,000 bytes, which no study has; name a study file",)
 
 
 def test_paths_start_from_the_file_wherever_headtune_is_run(
@@ -321,3 +330,30 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
 )
 def test_any_override(write: Write, full: str, key: str, value: str) -> None:
     ends_well(write(full), f"{key}={value}")
+
+
+@pytest.mark.parametrize("overrides", [(), ("storage=sqlite:///kept.db?timeout=3",), ("output=/proc/none",)])
+def test_a_study_of_which_nothing_is_kept_is_refused_at_once(
+    write: Write, small: str, overrides: tuple[str, ...]
+) -> None:
+    path = write(small)
+    code = (
+        "import sys, pathlib\nfrom headtune.config import load_kept_study\nimport headtune.errors as e\n"
+        f"try:\n    load_kept_study(pathlib.Path({str(path)!r}), {overrides!r})\n"
+        "except e.StorageError as error:\n    print(error)\n"
+        "print(sorted({'torch', 'ray', 'optuna', 'pandas', 'matplotlib'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kept = {0: f"{path.parent}/runs/small/study.db"}.get(len(overrides)) or (
+        f"{path.parent}/kept.db" if "kept" in overrides[0] else "/proc/none/study.db"
+    )
+    assert done.stdout == (
+        f"storage: there is no {kept}; run the search first, or name the storage that it wrote\n[]\n"
+    )
+
+
+def test_a_study_of_which_something_is_kept_is_loaded(write: Write, small: str) -> None:
+    path = write(f"{small}storage: sqlite:///kept.db\n")
+    (path.parent / "kept.db").touch()
+    assert load_kept_study(path) == load_study(path)
+    assert load_kept_study(path, ["storage=postgresql://u@h/d"]).storage == "postgresql://u@h/d"

@@ -44,6 +44,42 @@ def test_sections_may_be_left_out_or_empty(parse: Parse) -> None:
     [
         ({"version": 2}, "version", "must be 1 (got 2)"),
         ({"version": "1"}, "version", "must be 1 (got '1')"),
+        ({"version": True}, "version", "must be 1 (got true)"),
+        ({"version": 1.0}, "version", "must be 1 (got 1.0)"),
+        ({"version": None}, "version", "must be 1 (got nothing)"),
+        (
+            {"name": "postgresql://u:" + "secret" * 9 + "@h/d"},
+            "name",
+            "must be letters, digits, '.', '_' and '-', at most 100: it names a folder (got 'postgresql://u:***@h/d')",
+        ),
+        (
+            {"output": "~no_such_user/x"},
+            "output",
+            "there is no home folder for ~no_such_user; write the path out, or begin it with ./",
+        ),
+        (
+            {"task": "~no_such_user/t.py:task"},
+            "task",
+            "there is no home folder for ~no_such_user; write the path out, or begin it with ./",
+        ),
+        (
+            {"storage": "sqlite:///~no_such_user/x.db"},
+            "storage",
+            "there is no home folder for ~no_such_user; write the path out, or begin it with ./",
+        ),
+        ({"search": {"trials": True}}, "search.trials", "must be a whole number (got true)"),
+        ({"search": {"trials": 4.0}}, "search.trials", "must be a whole number (got 4.0)"),
+        ({"search": {"trials": "010"}}, "search.trials", "must be a whole number (got '010')"),
+        (
+            {"space": {"hold": "width", "weights": "frsh"}},
+            "space.weights",
+            "must be fresh, the only way so far: every trial trains what `model` returns (got 'frsh')",
+        ),
+        (
+            {"space": {"hold": "width", "weights": None}},
+            "space.weights",
+            "must be fresh, the only way so far: every trial trains what `model` returns (got nothing)",
+        ),
         ({"seed": -1}, "seed", "must be at least 0 (got -1)"),
         ({"seed": 2**32}, "seed", "must be less than 4294967296 (got 4294967296)"),
         ({"name": 5}, "name", "must be text (got 5); put it in quotes"),

@@ -83,7 +83,11 @@ def test_hold_and_weights_have_no_default() -> None:
             "weights",
             "keep is not available yet: trained heads cannot be pruned so far; write fresh",
         ),
-        ({"weights": "frozen"}, "weights", "must be fresh (got 'frozen')"),
+        (
+            {"weights": "frozen"},
+            "weights",
+            "must be fresh, the only way so far: every trial trains what `model` returns (got 'frozen')",
+        ),
         (
             {"heads": "atuo"},
             "heads",

@@ -2,14 +2,18 @@
 
 import pickle
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from ray.tune.search import Searcher
 
-from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper
+from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, WaitReporter
+from headtune.execute.cluster import Waiting
 from headtune.execute.interrupts import Interrupt
 from headtune.execute.trainable import MESSAGE, Report
 from headtune.heads import HeadCount, HeadPlan
-from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
+from headtune.trial import Measurement, Outcome, Signal, Silent, TrialRequest, TrialResult
 
 REQUEST = TrialRequest(
     number=5,
@@ -102,3 +106,26 @@ def test_an_interrupt_stops_everything() -> None:
     assert not stopper.stop_all()
     interrupt.asked = True
     assert stopper.stop_all()
+
+
+@pytest.mark.parametrize(
+    ("states", "waits"),
+    [
+        ([], False),
+        (["PENDING"], True),
+        (["TERMINATED", "ERROR"], False),
+        (["TERMINATED", "PENDING"], True),
+        (["RUNNING", "PENDING"], False),
+        (["RUNNING"], False),
+    ],
+)
+def test_a_study_waits_when_a_trial_wants_a_worker_and_none_has_one(states: list[str], waits: bool) -> None:
+    seen = []
+
+    class Looks(Waiting):
+        def look(self, *, waits: bool) -> None:
+            seen.append(waits)
+
+    trials: Any = [SimpleNamespace(status=state) for state in states]
+    WaitReporter(Looks(Silent(), 1, 0)).on_step_end(0, trials)
+    assert seen == [waits]

@@ -4,13 +4,17 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
 
-from headtune.errors import InputError
-from headtune.execute.ray_tune import RayExecutor, _start
+from headtune.errors import InputError, MeasurementError, TaskError
+from headtune.execute import cluster
+from headtune.execute.cluster import start
+from headtune.execute.ray_tune import RayExecutor
 from headtune.search import Ledger
+from headtune.search.judgement import STOPPED_ITSELF
 from headtune.study import Resources, StudySpec, search
 from headtune.trial import Outcome, Silent, TrialRecord
 
@@ -19,7 +23,7 @@ MakeSpec = Callable[..., StudySpec]
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    _start("local", 2)
+    start("local", 2)
     yield
     ray.shutdown()
 
@@ -79,6 +83,15 @@ def test_bad_trials_end_with_their_reasons_and_the_others_finish(
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
+def test_a_task_that_raises_stop_trial_itself_ends_its_trial_and_is_not_taken_for_a_lost_worker(
+    make_spec: MakeSpec,
+) -> None:
+    record = search(make_spec({"bad": {"1": "stop"}}, trials=3, executor="ray"))
+    stopped = [trial for trial in record.trials if trial.plan.counts[0][1].num_heads == 1]
+    assert [(trial.outcome, trial.message) for trial in stopped] == [(Outcome.STOPPED, STOPPED_ITSELF)]
+
+
 class Killer(Silent):
     """Kills the worker of the second searched trial, once."""
 
@@ -128,3 +141,54 @@ def test_an_interrupt_keeps_what_finished_and_leaves_no_trial_running(make_spec:
     record = search(spec)
     assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 8
     assert len({trial.plan for trial in record.trials}) == 8
+
+
+@ray.remote(num_cpus=2)
+class Occupant:
+    """Holds two CPUs."""
+
+
+class Freeing(Silent):
+    """Lets the occupant go when a note says that it is in the way."""
+
+    def __init__(self, occupant: Any) -> None:
+        self.occupant = occupant
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+        ray.kill(self.occupant)
+
+
+def test_a_job_on_a_busy_cluster_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "FIRST_S", 1.0)
+    cores = int(ray.cluster_resources()["CPU"])
+    occupy = Occupant.options(num_cpus=cores)  # type: ignore[attr-defined]
+    freeing = Freeing(occupy.remote())
+    ray.get(freeing.occupant.__ray_ready__.remote())
+    executor = RayExecutor(observer=freeing)
+    assert executor.call(divmod, 7, 3) == (2, 1)
+    assert freeing.notes[0] == (
+        "waiting for a free worker: a trial asks 1 CPU and 0 GPUs; the cluster has 0 CPUs and 0 GPUs free now"
+    )
+
+
+class Elsewhere:
+    """Arrives only where its module is."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return __import__, ("a_module_that_only_the_driver_has",)
+
+
+def test_a_job_that_the_worker_cannot_load_or_that_ends_it_is_told_in_words() -> None:
+    executor = RayExecutor()
+    with pytest.raises(
+        TaskError, match=r"^a worker cannot load the task \(ModuleNotFoundError: No module named 'a_mod"
+    ):
+        executor.call(print, Elsewhere())
+    with pytest.raises(MeasurementError) as caught:
+        executor.call(die)
+    assert str(caught.value) == (
+        "the worker that measures was lost: "
+        "its process died without a word: killed, out of memory, or ended by os._exit"
+    )

@@ -162,7 +162,7 @@ def test_head_dim_bounds_below_one_are_refused_all_at_once() -> None:
             {"max": 4.0, "of": "rule"},
             "latency_ms: of: rule goes with max_ratio only; write max_ratio, or leave of out",
         ),
-        ({"max": 0.0}, "latency_ms: max is 0; it must be a positive number"),
+        ({"max": 0.0}, "latency_ms: max is 0.0; it must be a positive number"),
         ({"max": math.nan}, "latency_ms: max is nan; it must be a positive number"),
         (
             {"max_ratio": math.inf},
@@ -176,3 +176,16 @@ def test_a_limit_without_one_clear_meaning_is_refused(arguments: dict[str, float
     with pytest.raises(SpaceError) as caught:
         Limit(metric="latency_ms", **arguments)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+def test_values_of_the_wrong_kind_are_told() -> None:
+    with pytest.raises(SpaceError) as caught:
+        Limit(metric="latency_ms", max="4 ms", max_ratio=True, of="best")  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "latency_ms: max is '4 ms'; it must be a positive number",
+        "latency_ms: max_ratio is True; it must be a positive number",
+        "latency_ms: give either max or max_ratio",
+        "latency_ms: of is 'best'; it must be present or rule",
+    )
+    with pytest.raises(SpaceError, match=r"^head_dim: min is 1\.5; it must be a whole number$"):
+        HeadDimConstraint(min=1.5)  # type: ignore[arg-type]

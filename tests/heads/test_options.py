@@ -88,3 +88,16 @@ def test_head_dims_are_not_searched_under_hold_width() -> None:
         "  - sites: a: head_dims: [8] cannot be searched under hold: width, where head_dim follows from the head "
         "count; write head_dims: same, or hold: head_dim"
     )
+
+
+def test_values_of_the_wrong_kind_are_told_at_once() -> None:
+    with pytest.raises(SpaceError) as caught:
+        SpaceOptions(hold="x", tie=3, sites=[1], head_dim=8)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "hold: 'x' is not known; write width or head_dim",
+        "tie: '3' is not known; write none, uniform, ramp or stages",
+        "sites: must be a mapping of selector to SiteOptions (got [1])",
+        "head_dim: must be a HeadDimConstraint (got 8)",
+    )
+    with pytest.raises(SpaceError, match=r"^sites: enc\.\*: must be SiteOptions \(got \{'heads': 4\}\)$"):
+        SpaceOptions(hold="width", sites={"enc.*": {"heads": 4}})  # type: ignore[dict-item]

@@ -70,7 +70,6 @@ def test_present_is_what_the_sites_have() -> None:
 
 
 def test_sites_that_are_not_named_keep_their_present_counts() -> None:
-    assert HeadPlan.parse("", SITES, hold="width") == HeadPlan.present(SITES)
     assert heads(HeadPlan.parse("decoder.*=2", SITES, hold="width")) == [8, 8, 2, 2]
 
 
@@ -159,3 +158,25 @@ def test_a_plan_is_read_by_path_and_in_order() -> None:
     assert plan.paths == tuple(here.path for here in SITES)
     assert len(plan) == 4
     assert plan["decoder.layers.0.cross_attn"] == HeadCount(8, 8, 8)
+
+
+def test_a_plan_shows_its_counts_in_its_own_grammar() -> None:
+    plan = HeadPlan.parse("encoder.*=4 decoder.*=8/2", SITES, hold="width")
+    assert repr(plan) == "HeadPlan('4x16-4x16-8/2x8-8/2x8')"
+
+
+@pytest.mark.parametrize("text", ["", " \n", None, 8, {"encoder.*": 8}])
+def test_what_is_no_text_of_a_plan_is_refused(text: object) -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadPlan.parse(text, SITES, hold="width")  # type: ignore[arg-type]
+    assert str(caught.value) == (f"{text!r} is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
+
+
+def test_everything_that_is_not_what_parse_takes_is_told_at_once() -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadPlan.parse("", "a model", hold="heads")  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "hold: must be width or head_dim (got 'heads')",
+        "sites: must be the model's, as headtune.sites(model, inputs) gives them (got 'a model')",
+        "'' is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8",
+    )

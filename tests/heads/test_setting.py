@@ -101,3 +101,15 @@ def test_setting_problems_offer_every_word() -> None:
     assert setting_problems("kv_heads", "all", ("same", "auto")) == [
         "kv_heads: 'all' is not known; write same or auto, or a list of whole numbers"
     ]
+
+
+def test_what_is_no_whole_number_is_refused() -> None:
+    with pytest.raises(SpaceError) as caught:
+        HeadRange(min="1", max=True, divisible_by=1.5)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "heads: min is '1'; it must be a whole number",
+        "heads: max is True; it must be a whole number",
+        "heads: divisible_by is 1.5; it must be a whole number",
+    )
+    with pytest.raises(SpaceError, match=r"^tie: stages is '2'; it must be a whole number$"):
+        Stages("2")  # type: ignore[arg-type]

@@ -66,3 +66,10 @@ def test_a_diverged_point_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         ParetoFront.of(OBJECTIVES, [*POINTS, ((math.nan, 1.0), "nan")])
     assert str(caught.value) == "point 5: val_accuracy is nan; only finite numbers compare, so leave out what diverged"
+
+
+def test_a_front_shows_one_point_a_line() -> None:
+    goals = [Objective(metric="acc", direction="maximize"), Objective(metric="latency_ms", direction="minimize")]
+    front = ParetoFront.of(goals, [((0.9, 2.0), "b"), ((0.95, 3.123456789), "c"), ((0.1, 9.0), "d")])
+    assert repr(front) == ("ParetoFront of 2 points\n  acc 0.95, latency_ms 3.12346: 'c'\n  acc 0.9, latency_ms 2: 'b'")
+    assert repr(ParetoFront.of(goals, [])) == "ParetoFront of 0 points"

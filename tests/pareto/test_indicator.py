@@ -1,4 +1,5 @@
 import math
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -130,3 +131,24 @@ def test_a_reference_of_nothing_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         reference_point([], minimised(2))
     assert str(caught.value) == "a reference point needs at least one point; finish a baseline first"
+
+
+@pytest.mark.parametrize("exponent", [-300, -1, 0, 1, 300])
+def test_the_volume_scales_exactly_with_the_unit(exponent: int) -> None:
+    objectives = minimised(2)
+    points, reference = [(1.0, 3.0), (2.0, 1.5)], (4.0, 4.0)
+    unit = 2.0**exponent
+    scaled = hypervolume([(a * unit, b) for a, b in points], objectives, (reference[0] * unit, reference[1]))
+    assert scaled == hypervolume(points, objectives, reference) * unit
+
+
+def test_values_at_the_end_of_the_finite_numbers_neither_overflow_nor_become_nan() -> None:
+    largest = sys.float_info.max
+    one, two = minimised(1), minimised(2)
+    assert hypervolume([(-largest,)], one, (0.0,)) == largest
+    assert hypervolume([(-largest,)], one, (largest,)) == math.inf
+    assert hypervolume([(-1e308, 0.0), (0.0, -1e-308)], two, (1e308, 1e-308)) == pytest.approx(3.0)
+    assert hypervolume([(-1e308, -1e308)], two, (1e308, 1e308)) == math.inf
+    assert hypervolume([(0.0, 0.0)], two, (0.0, 0.0)) == 0.0
+    assert reference_point([(largest,), (-largest,)], one) == (largest,)
+    assert reference_point([(-largest,)] * 2, one) == (-0.9 * largest,)

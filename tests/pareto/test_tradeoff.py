@@ -117,3 +117,10 @@ def test_an_empty_front_has_no_knee() -> None:
     with pytest.raises(InputError) as caught:
         knee([], QUALITY_AND_TIME)
     assert str(caught.value) == "an empty front has no knee"
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e307, 1.7e308])
+def test_the_knee_does_not_depend_on_the_unit_even_where_differences_overflow(unit: float) -> None:
+    objectives = [Objective(metric="acc", direction="maximize"), Objective(metric="ms", direction="minimize")]
+    points = [(1.0, 1.0), (0.8, -0.9), (-1.0, -1.0)]
+    assert knee([(acc * unit, ms * unit) for acc, ms in points], objectives) == knee(points, objectives) == 1

@@ -1,8 +1,10 @@
 from collections.abc import Callable
 from dataclasses import replace
-from statistics import fmean, stdev
+from math import sqrt
+from statistics import fmean, variance
 
 import pytest
+from scipy import stats
 
 from headtune.report.changes import Change, Judgement, changes, direction_of, shown_metrics, unjudged_changes
 from headtune.report.front_rows import Estimate, FrontRow, front_table, row_labelled
@@ -58,25 +60,28 @@ def test_differences_are_those_of_the_record(record: StudyRecord) -> None:
     gap = fmean(values["rule"]) - fmean(values["present"])
     assert quality.difference == pytest.approx(gap, rel=1e-12)
     assert quality.relative == pytest.approx(gap / fmean(values["present"]), rel=1e-12)
-    assert quality.noise == pytest.approx(max(stdev(values["rule"]), stdev(values["present"])), rel=1e-12)
     expected = finalists["rule"].measured["latency_ms"] - finalists["present"].measured["latency_ms"]
     assert latency.difference == pytest.approx(expected, rel=1e-12)
     assert size.difference == finalists["rule"].measured["parameters"] - finalists["present"].measured["parameters"]
     assert (quality.judgement, latency.judgement, size.judgement) == ("worse", "better", "better")
 
 
-def test_a_change_of_one_deviation_is_noise_and_more_is_not(record: StudyRecord) -> None:
+def test_a_change_counts_where_students_t_with_the_pooled_spread_says_so(record: StudyRecord) -> None:
     rule, present = pair(record)
+    rows = [finalist.quality["val_accuracy"] for finalist in record.finalists]
+    pooled = sqrt(fmean(variance(row) for row in rows))  # as many seeds a plan, so a plain mean
+    freedom = sum(len(row) - 1 for row in rows)
+    edge = stats.t.isf(0.025, freedom) * pooled * sqrt(2 / 3)
     base = with_quality(present, 0.90, 0.92, 0.94)
-    for shift, judgement in ((0.019, Judgement.NOISE), (-0.019, Judgement.NOISE), (0.021, Judgement.BETTER)):
-        other = with_quality(rule, 0.92 + shift, 0.92 + shift, 0.92 + shift)
+    for share, judgement in ((0.999, Judgement.NOISE), (-0.999, Judgement.NOISE), (1.001, Judgement.BETTER)):
+        other = with_quality(rule, *[0.92 + share * edge] * 3)
         assert named(changes(record, other, base), "val_accuracy").judgement is judgement
 
 
 def test_with_one_seed_the_noise_is_unknown(record: StudyRecord) -> None:
     rule, present = pair(record)
     change = named(changes(record, with_quality(rule, 0.99), present), "val_accuracy")
-    assert (change.judgement, change.noise) == (Judgement.ONE_SEED, None)
+    assert change.judgement is Judgement.ONE_SEED
 
 
 def test_equal_values_are_the_same(record: StudyRecord) -> None:
@@ -119,11 +124,11 @@ def test_what_one_plan_lacks_is_left_out(record: StudyRecord) -> None:
 
 def test_test_metrics_are_compared_but_not_judged(record: StudyRecord) -> None:
     rule, present = pair(record)
-    (change,) = unjudged_changes(rule, present)
+    (change,) = unjudged_changes(record, rule, present)
     gap = fmean(rule.test["test_accuracy"].values) - fmean(present.test["test_accuracy"].values)
     assert change.difference == pytest.approx(gap, rel=1e-12)
     assert change.judgement is Judgement.UNKNOWN
-    assert unjudged_changes(replace(rule, test={}), present) == ()
+    assert unjudged_changes(record, replace(rule, test={}), present) == ()
 
 
 def test_only_better_and_worse_have_a_tone() -> None:

@@ -347,3 +347,40 @@ def test_the_observer_hears_every_change(kit: ModuleType, ledger: Ledger) -> Non
         (Outcome.OK, 4, 2),
     ]
     assert listener.records[-1] == ledger.trials()[0]
+
+
+UNFIT = TrialResult(outcome=Outcome.CRASHED, message="never reported val_accuracy", unfit=True)
+
+
+def test_a_task_that_does_not_fit_ends_the_search_with_its_first_training(kit: ModuleType, ledger: Ledger) -> None:
+    broker = SearchBroker(ledger, kit.space_of(), rules(concurrent=2), baselines=named(kit))
+    first, second = broker.propose(), broker.propose()
+    assert isinstance(first, TrialRequest)
+    assert isinstance(second, TrialRequest)
+    assert broker.misfit == ""
+    assert not broker.report(second.number, 1, {"loss": 1.0})
+    broker.finish(first.number, UNFIT)
+    assert broker.misfit == "never reported val_accuracy"
+    assert broker.propose() is Signal.DONE
+    assert broker.report(second.number, 2, {"loss": 1.0}), "what runs is stopped"
+
+
+def test_a_task_that_fits_some_plans_goes_on(kit: ModuleType, ledger: Ledger) -> None:
+    failing = kit.plan_of(1, 1, 1, 1)
+    problem = kit.Problem(fail=lambda request: UNFIT if request.plan == failing else None)
+    broker = SearchBroker(ledger, kit.space_of(), rules(limits=()), baselines=named(kit))
+    kit.drive(broker, problem)
+    assert broker.misfit == ""
+    assert outcomes(ledger)["crashed"] == 1
+
+
+def test_one_that_is_trained_beside_the_first_lets_the_search_go_on(kit: ModuleType, ledger: Ledger) -> None:
+    broker = SearchBroker(ledger, kit.space_of(), rules(concurrent=2, limits=()), baselines=named(kit))
+    first, second = broker.propose(), broker.propose()
+    assert isinstance(first, TrialRequest)
+    assert isinstance(second, TrialRequest)
+    broker.finish(first.number, UNFIT)
+    broker.measured(second.number, kit.Problem().measure(second))
+    broker.finish(second.number, TrialResult(outcome=Outcome.OK, message="", metrics={"val_accuracy": 0.5}))
+    assert broker.misfit == ""
+    assert isinstance(broker.propose(), TrialRequest)

@@ -79,6 +79,23 @@ def test_heads_are_ordinal_indices_and_params_keep_their_scale() -> None:
     assert encoded == {"layer.0": 0, "layer.1": 2, "layer.2": 1, "depth": 3, "act": "gelu", "lr": 0.01}
 
 
+def test_a_person_reads_counts_not_indices() -> None:
+    whole = codec(act=ChoiceParam(choices=("relu", "gelu")))
+    plan = HeadPlan.of({site.path: HeadCount(n, n, 8) for site, n in zip(SITES, (1, 6, 2), strict=True)})
+    values, distributions = whole.readable(whole.encode(plan, {"act": "gelu"}) or {})
+    assert values == {"layer.0": 1, "layer.1": 6, "layer.2": 2, "act": "gelu"}
+    assert distributions["layer.0"] == optuna.distributions.CategoricalDistribution((1, 2, 6))
+    assert distributions["act"] == optuna.distributions.CategoricalDistribution(("relu", "gelu"))
+    assert whole.readable({}) == ({}, {})
+
+
+def test_counts_of_several_numbers_are_read_as_they_are_written() -> None:
+    whole = codec("head_dims")
+    values, distributions = whole.readable({"layer.0": 3})
+    assert values == {"layer.0": "6x16"}
+    assert distributions == {"layer.0": optuna.distributions.CategoricalDistribution(("2x8", "2x16", "6x8", "6x16"))}
+
+
 def test_what_lies_outside_has_no_code() -> None:
     whole = codec(**PARAMS, lr=LR)
     inside = HeadPlan.present(SITES)
@@ -90,12 +107,9 @@ def test_what_lies_outside_has_no_code() -> None:
         assert whole.encode(inside, params) is None
 
 
-def test_a_continuous_param_has_no_end_unless_it_is_one_value() -> None:
+def test_a_continuous_param_has_no_end() -> None:
     assert codec(**PARAMS).size == 27 * 3 * 2
     assert codec(lr=LR).size is None
-    fixed = codec(lr=FloatParam(low=0.1, high=0.1))
-    assert fixed.size == 27
-    assert {encoded["lr"] for encoded in fixed.walk()} == {0.1}
 
 
 def test_a_grid_over_a_continuous_param_is_refused() -> None:

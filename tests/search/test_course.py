@@ -10,12 +10,28 @@ from headtune.pareto import Objective
 from headtune.search import Ledger
 from headtune.search.course import LOSSES, Course
 from headtune.search.draft import Draft
+from headtune.search.judgement import STOPPED_ITSELF
 from headtune.search.seeds import trial_seed
+from headtune.timing import LatencyProfile, LatencyProtocol
 from headtune.trial import Measurement, Outcome, Silent, TrialRecord, TrialResult
 
 GOALS = (Objective(metric="accuracy", direction="maximize"), Objective(metric="latency_ms", direction="minimize"))
 DRAFT = Draft(kind="search", plan=HeadPlan.of({"a": HeadCount(4, 4, 8)}))
 MEASURED = Measurement(metrics={"latency_ms": 2.0}, latency=None, violations={})
+TIMED = LatencyProfile(
+    protocol=LatencyProtocol(),
+    median_ms=2.0,
+    p90_ms=2.0,
+    interval_ms=(2.0, 2.0),
+    ratio=1.0,
+    ratio_interval=(1.0, 1.0),
+    reference_median_ms=2.0,
+    samples=6,
+    settled=True,
+    contended=False,
+    device_name="a device",
+    versions={},
+)
 GOOD = TrialResult(outcome=Outcome.OK, message="", metrics={"accuracy": 0.9}, seconds={"train": 1.0})
 
 
@@ -96,6 +112,14 @@ def test_a_report_without_the_quality_leaves_no_point(course: Course) -> None:
     assert record.curve == ()
 
 
+def test_only_a_trial_that_was_asked_to_stop_was_stopped_by_the_study(course: Course) -> None:
+    stopped = TrialResult(outcome=Outcome.STOPPED, message="stopped early")
+    asked, unasked = (course.start(replace(DRAFT, repeat=repeat)).number for repeat in (1, 2))
+    course.stop(asked)
+    records = [course.finish(number, stopped) for number in (asked, unasked)]
+    assert [record.message for record in records if record] == ["stopped early", STOPPED_ITSELF]
+
+
 def test_a_lost_trial_is_started_again_first_and_at_most_twice(course: Course, ledger: Ledger, ear: Ear) -> None:
     course.again.append(replace(DRAFT, repeat=5))
     draft = DRAFT
@@ -152,3 +176,22 @@ def test_a_traceback_goes_to_the_log_alone(course: Course, caplog: pytest.LogCap
     assert ended is not None
     assert "Traceback" not in str(ended)
     assert caplog.messages == ["trial 0: no\nTraceback: …"]
+
+
+def test_a_twin_has_the_same_plan_and_the_same_values_of_the_params_asked_for(course: Course) -> None:
+    timed = replace(MEASURED, latency=TIMED)
+    drafts = [replace(DRAFT, params={"dropout": dropout, "lr": lr}) for dropout, lr in ((0.0, 1), (0.1, 2), (0.0, 3))]
+    assert course.twin(drafts[0], ("dropout",)) is None
+    numbers = [course.start(draft).number for draft in drafts[:2]]
+    running = course.twin(drafts[2], ("dropout",))
+    assert running is not None
+    assert (running.number, running.latency) == (numbers[0], None)
+    assert course.twin(drafts[2], ("dropout", "lr")) is None
+    course.measured(numbers[0], timed)
+    for _ in range(2):
+        twin = course.twin(drafts[2], ("dropout",))
+        assert twin is not None
+        assert (twin.number, twin.measurement) == (numbers[0], timed)
+        course.finish(numbers[0], GOOD)
+    other = replace(drafts[2], plan=HeadPlan.of({"a": HeadCount(2, 2, 16)}))
+    assert course.twin(other, ("dropout",)) is None

@@ -4,7 +4,7 @@ import pytest
 
 from headtune.heads import HeadCount, HeadPlan
 from headtune.pareto import Objective
-from headtune.search.judgement import judge, not_finite
+from headtune.search.judgement import STOPPED_ITSELF, judge, not_finite
 from headtune.trial import Outcome, TrialRecord, TrialResult
 
 GOALS = (Objective(metric="bleu", direction="maximize"), Objective(metric="latency_ms", direction="minimize"))
@@ -40,6 +40,12 @@ def test_a_good_trial_keeps_everything_and_what_was_measured_wins() -> None:
         ({}, Outcome.CRASHED, "never reported bleu; it reported latency_ms"),
         ({"blue": 1.0}, Outcome.CRASHED, "never reported bleu; it reported blue, latency_ms"),
         ({"bleu": math.nan}, Outcome.DIVERGED, "reported a value that is not finite: bleu = nan"),
+        (
+            {"bleu": 1.1e100},
+            Outcome.DIVERGED,
+            "reported a value that is not finite: bleu = 1.1e+100 (beyond 1e+100)",
+        ),
+        ({"bleu": -1e100}, Outcome.OK, "trained to the end"),
         ({"bleu": -math.inf}, Outcome.DIVERGED, "reported a value that is not finite: bleu = -inf"),
         ({"bleu": 1.0, "other": math.nan}, Outcome.OK, "trained to the end"),
     ],
@@ -57,6 +63,13 @@ def test_a_trial_that_was_stopped_for_a_wild_report_diverged(said: Outcome, beli
     record, outcome = judge(RECORD, result(said, bleu=1.0), GOALS, "reported a value that is not finite: bleu = nan")
     assert outcome is believed
     assert ("not finite" in record.message) == (believed is Outcome.DIVERGED)
+
+
+@pytest.mark.parametrize(("asked", "message"), [(True, "stopped early"), (False, STOPPED_ITSELF)])
+def test_a_trial_that_stopped_unasked_is_not_said_to_be_worse_than_others(asked: bool, message: str) -> None:
+    stopped = TrialResult(outcome=Outcome.STOPPED, message="stopped early")
+    record, outcome = judge(RECORD, stopped, GOALS, asked=asked)
+    assert (record.message, outcome) == (message, Outcome.STOPPED)
 
 
 def test_a_message_is_kept_unless_it_is_a_book() -> None:

@@ -144,6 +144,20 @@ def test_a_study_that_never_started_a_trial_may_still_change(url: str) -> None:
         assert ledger.recall("lease")["holder"]["pid"] == os.getpid()
 
 
+def test_an_abandoned_study_can_be_read_until_it_begins_anew(url: str) -> None:
+    with opened(url) as ledger:
+        book = ledger.book()
+        crashed = book.finish(book.begin(record(), {}, {}), Outcome.CRASHED)
+        ledger.abandon()
+    assert Ledger.read(url, "vit").trials() == (crashed,)
+    with opened(url, seed=1) as ledger:
+        assert ledger.trials() == ()
+        book = ledger.book()
+        done = book.finish(book.begin(record(), {}, {}), Outcome.CRASHED)
+    with opened(url, seed=1) as ledger:
+        assert ledger.trials() == (done,)
+
+
 def test_a_study_of_something_else_is_refused(url: str) -> None:
     storage = open_storage(url, create=True)
     optuna.create_study(study_name="theirs", storage=storage).add_trial(create_trial(value=1.0))

@@ -4,6 +4,7 @@ import optuna
 import pytest
 
 from headtune.search import Ledger, ReplayBroker, Retraining
+from headtune.search.draft import Draft
 from headtune.search.seeds import trial_seed
 from headtune.trial import Outcome, Signal, TrialResult
 
@@ -64,6 +65,22 @@ def test_an_interrupted_training_comes_first_again(kit: ModuleType, url: str) ->
         list(kit.Problem().steps(replay, again))
         kit.drive(replay, kit.Problem())
         assert [r.outcome for r in ledger.verify_trials()] == [Outcome.CRASHED, Outcome.OK, Outcome.OK, Outcome.OK]
+
+
+def test_failed_trainings_are_tried_again_up_to_the_given_number(kit: ModuleType, ledger: Ledger) -> None:
+    replay = broker(kit, ledger)
+    for outcome in (Outcome.CRASHED, Outcome.OK, Outcome.DIVERGED, Outcome.STOPPED):
+        request = replay.propose()
+        replay.finish(
+            request.number, TrialResult(outcome=outcome, message="", metrics={"val_accuracy": 1.0, "latency_ms": 1.0})
+        )
+    keys = [Draft.of(record).key for record in ledger.verify_trials()]
+    assert replay.propose() is broker(kit, ledger).propose() is Signal.DONE
+    again = kit.Problem()
+    assert kit.drive(broker(kit, ledger, again=2), again) == 2
+    assert [request.key for request in again.started] == [keys[0], keys[2]]
+    assert broker(kit, ledger, again=2).propose() is Signal.DONE  # they ended well
+    assert kit.drive(broker(kit, ledger, again=3), kit.Problem()) == 1
 
 
 def test_a_training_left_over_from_another_verification_is_not_done(kit: ModuleType, ledger: Ledger) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headtune.errors import StorageError
 from headtune.search.sqlite import CONNECT_ARGS, check_file, drop_log, is_local, keep_log, sqlite_path
+from headtune.search.storage import open_storage
 
 MOUNTS = [("/", "overlay"), ("/home", "ext4"), ("/home/shared", "nfs4"), ("/net", "fuse.sshfs")]
 
@@ -64,7 +65,7 @@ def test_a_look_at_the_file_drops_no_lock_of_this_process(tmp_path: Path) -> Non
     """A process that closes a plain file loses all its locks on it (POSIX): another driver could write at once."""
     path = tmp_path / "study.db"
     with closing(sqlite3.connect(path)) as writer:
-        writer.execute("CREATE TABLE t (x)")
+        writer.execute("CREATE TABLE trials (x)")
         writer.execute("BEGIN IMMEDIATE")
         check_file(path, create=True)
         child = os.fork()
@@ -85,6 +86,52 @@ def test_reading_makes_no_file(tmp_path: Path) -> None:
         f"storage: there is no {tmp_path}/new/study.db; run the search first, or name the storage that it wrote"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 300 + "/study.db"])
+def test_a_name_that_no_file_can_have(tmp_path: Path, name: str, create: bool) -> None:
+    with pytest.raises(StorageError) as caught:
+        check_file(tmp_path / name, create=create)
+    assert str(caught.value) == f"storage: {tmp_path / name} cannot be opened (File name too long); choose another file"
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path, create: bool) -> None:
+    path = tmp_path / "music.db"
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("studies", "albums", "users", "songs"):
+            connection.execute(f"CREATE TABLE {table} (x)")
+    before = path.read_bytes()
+    with pytest.raises(StorageError) as caught:
+        check_file(path, create=create)
+    assert str(caught.value) == (
+        f"storage: {path} is the database of another program (tables albums, songs, studies); choose another file"
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_was_begun_can_be_finished_but_holds_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE studies (x)")
+    check_file(path, create=True)
+    with pytest.raises(StorageError, match=r"study.db holds no study; run the search first, or name the storage"):
+        check_file(path, create=False)
+
+
+def test_tables_of_others_beside_studies_do_no_harm(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "all.db")) as connection:
+        for table in ("version_info", "users"):
+            connection.execute(f"CREATE TABLE {table} (x)")
+    check_file(tmp_path / "all.db", create=True)
+
+
+def test_every_table_of_a_storage_is_known(tmp_path: Path) -> None:
+    open_storage(f"sqlite:///{tmp_path / 'study.db'}", create=True).engine.dispose()
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        connection.execute("DROP TABLE version_info")
+    check_file(tmp_path / "study.db", create=True)
 
 
 def test_an_empty_file_may_become_a_database(tmp_path: Path) -> None:
@@ -140,7 +187,7 @@ def test_checking_a_file_leaves_the_locks_of_this_process_alone(tmp_path: Path) 
     """POSIX drops all of a process's locks on a file when any descriptor of it is closed, which corrupts databases."""
     path = tmp_path / "study.db"
     with closing(sqlite3.connect(path)) as writer:
-        writer.execute("CREATE TABLE kept (x)")
+        writer.execute("CREATE TABLE trials (x)")
         writer.execute("BEGIN IMMEDIATE")
         check_file(path, create=True)
         script = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN IMMEDIATE')"

@@ -1,4 +1,7 @@
 import importlib.util
+import sqlite3
+from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -70,11 +73,29 @@ def test_a_broken_database_is_refused_in_words(tmp_path: Path) -> None:
     path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
     with pytest.raises(InputError) as caught:
         open_storage(f"sqlite:///{path}", create=True)
-    assert str(caught.value) == f"storage: cannot open sqlite:///{path}: database disk image is malformed; {FORMS}"
+    assert str(caught.value) == f"storage: {path} is no SQLite database, or a damaged one; choose another file"
 
 
 def test_a_database_of_something_else_is_refused_for_reading(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
-    with pytest.raises(StorageError, match="no such table"):
+    with pytest.raises(StorageError, match="holds no study; run the search first"):
         open_storage(f"sqlite:///{path}", create=False)
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize(
+    ("schema", "remedy"), [("v9.9.9.a", "pip install -U optuna"), ("v2.6.0.a", "optuna storage upgrade")]
+)
+def test_a_storage_of_another_version_of_optuna(tmp_path: Path, schema: str, remedy: str, create: bool) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    open_storage(url, create=True).engine.dispose()
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (schema,))
+        connection.commit()
+    with pytest.raises(StorageError) as caught:
+        open_storage(url, create=create)
+    assert str(caught.value) == (
+        f"storage: {url} was written by another Optuna than the installed {version('optuna')}; "
+        f"run `{remedy}`, or choose another storage"
+    )

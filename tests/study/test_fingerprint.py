@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from headtune.errors import StudyChangedError
 from headtune.heads import HeadRange, Limit, SpaceOptions, Stages
 from headtune.pareto import Objective
+from headtune.search.fingerprint import check_unchanged
 from headtune.study import Resources, StudySpec, VerifyOptions
 from headtune.study.fingerprint import fingerprint, versions
 from headtune.timing import LatencyProtocol
@@ -53,3 +55,20 @@ def test_it_is_json_and_the_same_after_a_round_trip(make_spec: MakeSpec) -> None
 
 def test_versions_name_what_a_number_depends_on() -> None:
     assert versions().keys() >= {"python", "platform", "headtune", "torch", "optuna", "ray"}
+
+
+LR, WD = FloatParam(low=0.1, high=1.0), FloatParam(low=0.0, high=0.1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [({}, {"lr": LR}), ({"lr": LR, "wd": WD}, {}), ({"lr": LR}, {"lr": WD, "wd": LR})],
+)
+def test_params_that_changed_are_one_line_with_the_remedy(
+    make_spec: MakeSpec, before: dict[str, FloatParam], now: dict[str, FloatParam]
+) -> None:
+    with pytest.raises(StudyChangedError) as caught:
+        check_unchanged("tiny", fingerprint(make_spec(params=before)), fingerprint(make_spec(params=now)))
+    assert len(caught.value.problems) == 1
+    assert str(caught.value).startswith("space.params: was {")
+    assert str(caught.value).endswith("change it back, or choose another name or output")

@@ -134,3 +134,9 @@ def test_both_directions_are_mirrors(direction: str) -> None:
     ]
     _, verdict = judge(mirrored, goals, budget=False)
     assert verdict.recommended == 1
+
+
+def test_equal_points_are_no_front_with_a_knee() -> None:
+    same = [finalist(heads, (0.9, 0.9), 1.0) for heads in (1, 2, 4)]
+    _, verdict = judge(same, GOALS, budget=False)
+    assert (verdict.recommended, verdict.rule) == (0, "the best accuracy")

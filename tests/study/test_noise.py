@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from headtune.study.noise import LEVEL, SeedNoise
@@ -51,3 +53,20 @@ def test_equal_plans_are_told_apart_as_often_as_the_level_says() -> None:
         told += SeedNoise.of(rows.tolist()).differ(rows[0].tolist(), rows[1].tolist())
     # 4 standard errors of a binomial share of 0.05 in 2000 draws: 0.0195.
     assert abs(told / repeats - LEVEL) < 0.0195
+
+
+@given(st.floats(-1e300, 1e300), st.integers(2, 9), st.integers(2, 9))
+def test_equal_values_have_no_noise_and_never_differ(value: float, a: int, b: int) -> None:
+    noise = SeedNoise.of([[value] * a, [value] * b])
+    assert noise.sd == 0
+    assert not noise.differ([value] * a, [value] * b)
+
+
+def test_values_whose_sums_overflow_are_told_apart_or_not_but_never_nan() -> None:
+    noise = SeedNoise.of([(1.0e308, 1.1e308, 0.9e308), (-1.0e308, -1.1e308, -0.9e308)])
+    assert noise.sd == pytest.approx(1e307)
+    assert noise.differ((1.0e308, 1.1e308), (-1.0e308, -1.1e308))
+    assert not noise.differ((1.0e308, 1.1e308), (1.0e308, 1.1e308))
+    wild = SeedNoise.of([(1.7e308, -1.7e308), (1.7e308, -1.7e308)])
+    assert wild.sd == math.inf
+    assert not wild.differ((1.7e308,), (-1.7e308,))

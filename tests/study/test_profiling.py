@@ -73,7 +73,8 @@ def test_the_four_corner_plans_are_measured_against_the_present_one(make_spec: M
     assert found.latency.reference_ms == found.latency.profiles["present"].median_ms
     for name, metrics in found.measured.items():
         assert metrics["parameters"] == 4465
-        assert metrics["latency_ms"] == found.latency.profiles[name].ratio * found.latency.reference_ms
+        ratio = 1 if name == "present" else found.latency.profiles[name].ratio  # to itself it is 1, whatever the noise
+        assert metrics["latency_ms"] == ratio * found.latency.reference_ms
 
 
 def test_without_a_need_nothing_is_timed(make_spec: MakeSpec) -> None:

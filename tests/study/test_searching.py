@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headtune.errors import Infeasible, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
+from headtune.errors import Infeasible, MetricError, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
 from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.study import StudySpec, VerifyOptions, read, search
@@ -145,13 +145,34 @@ def test_a_model_with_other_sites_is_refused(make_spec: MakeSpec, monkeypatch: p
         search(make_spec(trials=4))
 
 
-def test_all_trials_failing_is_an_error_with_each_reason_once(make_spec: MakeSpec) -> None:
-    every = {str(heads): "raise" for heads in (1, 2, 4, 8, 16)}
+EVERY = ("1", "2", "4", "8", "16")
+
+
+@pytest.mark.parametrize(("fault", "words"), [("raise", "the data is broken"), ("stop", "the task raised StopTrial")])
+def test_where_no_trial_comes_to_its_end_the_same_study_begins_anew_once_the_cause_is_mended(
+    make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    spec = make_spec({"bad": dict.fromkeys(EVERY, fault)}, trials=3)
+    for _ in range(2):
+        with pytest.raises(TrialError) as caught:
+            search(spec)
+        assert len(caught.value.problems) == 1
+        assert str(caught.value).startswith("no trial was trained to its end; ")
+        assert words in str(caught.value)
+        assert {trial.outcome for trial in read(spec).trials} <= {Outcome.CRASHED, Outcome.STOPPED}
+    monkeypatch.setenv("TINY_MENDED", "1")
+    assert [trial.outcome for trial in search(spec).trials] == [Outcome.OK] * 3
+
+
+def test_a_timeout_before_the_first_trial_says_so_and_more_time_begins_anew(make_spec: MakeSpec) -> None:
+    spec = make_spec(trials=3)
     with pytest.raises(TrialError) as caught:
-        search(make_spec({"bad": every}, trials=3))
-    assert len(caught.value.problems) == 1
-    assert "no trial was trained" in caught.value.problems[0]
-    assert "the data is broken" in caught.value.problems[0]
+        search(replace(spec, search=replace(spec.search, timeout_s=1e-9)))
+    assert str(caught.value) == (
+        "no trial was trained: the timeout of 1e-09 s is over with 0 of 3 trials trained; give it more time "
+        "(search.timeout in a study file, timeout_s in Python) and run it again: it begins anew"
+    )
+    assert len(search(spec).trials) == 3
 
 
 @pytest.mark.parametrize(
@@ -179,3 +200,24 @@ def test_a_task_that_cannot_work_is_refused_in_words(
 def test_a_space_with_the_present_counts_only_is_refused(make_spec: MakeSpec) -> None:
     with pytest.raises(SpaceError, match="no other plan than the present counts 4-4"):
         search(make_spec(space=SpaceOptions(hold="width", heads=(4,))))
+
+
+def test_a_task_that_never_reports_the_objective_ends_the_search_at_once_and_begins_anew_when_mended(
+    make_spec: MakeSpec, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    wrong = make_spec({"log": str(log), "bad": dict.fromkeys(("1", "2", "4", "8", "16"), "silent")}, trials=3)
+    with pytest.raises(MetricError) as caught:
+        search(wrong)
+    assert caught.value.exit_code == 2
+    assert "first training shows: never reported quality; it reported other" in str(caught.value)
+    assert len(trainings(log)) == 1
+    mended = search(make_spec({"log": str(log)}, trials=3))
+    assert [trial.outcome for trial in mended.trials] == [Outcome.OK] * 3
+
+
+def test_a_plan_that_alone_reports_other_things_costs_only_its_trial(make_spec: MakeSpec) -> None:
+    record = search(make_spec({"bad": {"16": "silent"}}, trials=5))
+    by_outcome = Counter(trial.outcome for trial in record.trials)
+    assert by_outcome[Outcome.OK] == 5
+    assert all(trial.plan.counts[0][1].num_heads == 16 for trial in record.trials if trial.outcome is Outcome.CRASHED)

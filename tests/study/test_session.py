@@ -110,3 +110,84 @@ def test_a_task_object_runs_whole(tmp_path: Path) -> None:
     record = study(tmp_path).run(trials=4, executor="inline", verify=headtune.VerifyOptions(top=1, seeds=1))
     assert len(record.trials) == 4
     assert record.task == "given in Python"
+
+
+def test_everything_wrong_in_a_description_is_told_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    space = SpaceOptions(hold="width", head_dim=HeadDimConstraint(min=2))
+    with pytest.raises(InputError) as caught:
+        Study(
+            "train.py:task",  # type: ignore[arg-type]
+            space=space,
+            weights="keep",
+            objectives=GOALS[0],  # type: ignore[arg-type]
+            constraints=[HeadDimConstraint(max=8), "latency"],  # type: ignore[list-item]
+            epochs=0,
+            stop_early=1,  # type: ignore[arg-type]
+            name="",
+            output="",
+            seed=-1,
+        )
+    assert caught.value.problems == (
+        "task: must be a headtune.Task (got 'train.py:task')",
+        "name: must be letters, digits, '.', '_' and '-', at most 100: it names a folder (got '')",
+        "weights: keep is not available yet: trained heads cannot be pruned so far; write fresh",
+        "objectives: must be a list of Objective(metric=..., direction=...) "
+        "(got Objective(metric='quality', direction='maximize'))",
+        "constraints: must be a list of Limit(metric=..., max=...) or HeadDimConstraint(...) (got ('latency',))",
+        "seed: must be at least 0 (got -1)",
+        "epochs: must be at least 1 (got 0)",
+        "stop_early: must be True or False (got 1)",
+        "constraints: head_dim is constrained twice; keep one HeadDimConstraint",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_breaks_its_contract_is_told_at_once_too(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        Study(
+            headtune.Task(model=3, inputs=lambda b, s: ()),  # type: ignore[arg-type]
+            space=SpaceOptions(hold="width"),
+            weights="fresh",
+            objectives=GOALS,
+            epochs=True,
+        )
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == ["task given in Python"] * 2 + ["epochs"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problems"),
+    [
+        ({"trials": 0}, ["trials: must be at least 1 (got 0)"]),
+        ({"trials": -1}, ["trials: must be at least 1 (got -1)"]),
+        ({"trials": True}, ["trials: must be a whole number (got True)"]),
+        ({"trials": 1.5}, ["trials: must be a whole number (got 1.5)"]),
+        (
+            {"timeout_s": "2h", "executor": "dask", "verify": 3},
+            [
+                "timeout_s: must be a number above 0 (got '2h')",
+                "verify: must be VerifyOptions (got 3)",
+                "executor: must be ray or inline (got 'dask')",
+            ],
+        ),
+    ],
+)
+def test_arguments_of_run_are_refused_before_the_storage_is_touched(
+    tmp_path: Path, arguments: dict[str, object], problems: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        study(tmp_path).run(**arguments)  # type: ignore[arg-type]
+    assert list(caught.value.problems) == problems
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_told_must_be_numbers(tmp_path: Path) -> None:
+    with study(tmp_path) as ours:
+        trial = ours.ask()
+        trial.build()
+        for told in (0.5, {"quality": "good"}):
+            with pytest.raises(TaskError, match=r"Study\.tell"):
+                ours.tell(trial, told)  # type: ignore[arg-type]
+        assert ours.tell(trial, {"quality": 1}).outcome is Outcome.OK

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import SurgeryError
-from headtune.surgery.inputs import call, check_inputs, described
+from headtune.surgery.inputs import call, check_inputs
 
 
 class Difference(nn.Module):
@@ -46,8 +46,3 @@ def test_anything_else_is_refused_with_how_to_write_it(inputs: object, message: 
     with pytest.raises(SurgeryError) as caught:
         check_inputs(inputs)
     assert str(caught.value) == message
-
-
-def test_an_error_is_described_in_one_line() -> None:
-    assert described(ValueError("first\nsecond")) == "ValueError: first"
-    assert described(KeyError()) == "KeyError"

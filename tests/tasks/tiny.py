@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -57,15 +57,18 @@ def task(
     log: str | None = None,
     layers: int = 2,
     test: bool = False,
+    spared: Sequence[int] = (),
 ) -> headtune.Task:
     """The task.
 
     Args:
-        bad: heads of the first layer → ``raise``, ``nan``, ``memory``, ``exit`` or ``silent``: what goes wrong there.
+        bad: heads of the first layer → ``raise``, ``nan``, ``memory``, ``exit``, ``stop`` or ``silent``: what goes
+            wrong there, unless the environment's TINY_MENDED is set.
         seconds_per_epoch: how long an epoch takes at least.
         log: a file that gets a line for each training that starts.
         layers: of the encoder, unless the environment's TINY_LAYERS says otherwise.
         test: whether there is a test score.
+        spared: seeds with which nothing goes wrong.
     """
 
     def model(dropout: float = 0.0) -> nn.Module:
@@ -76,7 +79,8 @@ def task(
         if log is not None:
             with Path(log).open("a") as file:
                 file.write(f"{'-'.join(map(str, heads))} {run.seed} {os.getpid()}\n")
-        fault = (bad or {}).get(str(heads[0]))
+        well = run.seed in spared or "TINY_MENDED" in os.environ
+        fault = None if well else (bad or {}).get(str(heads[0]))
         x, y = data(0)
         optimizer = torch.optim.SGD(module.parameters(), lr=float(run.params.get("lr", 0.05)))
         for _ in range(run.epochs):
@@ -106,5 +110,7 @@ def fail(fault: str | None) -> None:
         raise ValueError("the data is broken")
     if fault == "memory":
         raise MemoryError("no room for the batch")
+    if fault == "stop":
+        raise headtune.StopTrial
     if fault == "exit":
         os._exit(3)

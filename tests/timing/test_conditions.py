@@ -1,8 +1,12 @@
+import os
+import subprocess
+
 import pytest
 import torch
 
+from headtune.errors import InputError
 from headtune.timing import LatencyProtocol
-from headtune.timing.conditions import conditions
+from headtune.timing.conditions import conditions, cores
 
 PROTOCOL = LatencyProtocol(device="cpu", threads=2)
 
@@ -48,3 +52,21 @@ def test_autocast_of_the_caller_does_not_reach_inside() -> None:
         with conditions(PROTOCOL):
             assert (x @ x).dtype == torch.float32
         assert (x @ x).dtype == torch.bfloat16
+
+
+def test_more_threads_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr("headtune.timing.conditions.cores", lambda: 2)
+    with conditions(LatencyProtocol(device="cpu", threads=2)):
+        assert torch.get_num_threads() == 2
+    with pytest.raises(InputError) as caught, conditions(LatencyProtocol(device="cpu", threads=3)):
+        pass
+    assert str(caught.value) == (
+        "latency.threads is 3 (auto: the trial's CPUs), but this process may use 2 cores; ask for no more"
+    )
+    assert torch.get_num_threads() == before
+
+
+def test_cores_are_those_of_the_process_not_of_the_machine() -> None:
+    count = subprocess.run(["nproc"], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
+    assert cores() == int(count.stdout)

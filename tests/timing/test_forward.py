@@ -142,7 +142,7 @@ def test_a_model_that_raises_is_told_with_what_it_was_given() -> None:
     with prepared(Failing(ValueError("no")), inputs, FLOAT32) as forward, pytest.raises(MeasurementError) as caught:
         forward.first_pass(CPU)
     assert str(caught.value) == (
-        "the model raised TypeError in its forward pass: Failing.forward() got an unexpected keyword argument 'mask'; "
+        "the model failed in its forward pass: TypeError: Failing.forward() got an unexpected keyword argument 'mask'; "
         "it was given torch.float32 [2, 3] on cpu, torch.bool [2] on cpu: make inputs return what its forward takes"
     )
     assert isinstance(caught.value.__cause__, TypeError)
@@ -152,7 +152,7 @@ def test_a_model_that_raises_without_tensors() -> None:
     with prepared(Failing(ValueError("no")), (1,), FLOAT32, "it") as forward, pytest.raises(MeasurementError) as caught:
         forward.time_ms(CPU, 1)
     assert str(caught.value) == (
-        "it raised ValueError in its forward pass: no; "
+        "it failed in its forward pass: ValueError: no; "
         "it was given no tensors: make inputs return what its forward takes"
     )
 

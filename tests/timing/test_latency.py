@@ -161,7 +161,7 @@ def test_a_model_that_raises_is_told_apart_from_the_reference() -> None:
     with pytest.raises(MeasurementError) as caught:
         measure(nn.Linear(3, 3), inputs, QUICK, reference=nn.Linear(4, 4))
     assert str(caught.value) == (
-        "the reference raised RuntimeError in its forward pass: mat1 and mat2 shapes cannot be multiplied "
+        "the reference failed in its forward pass: RuntimeError: mat1 and mat2 shapes cannot be multiplied "
         "(2x3 and 4x4); it was given torch.float32 [2, 3] on cpu: make inputs return what its forward takes"
     )
 

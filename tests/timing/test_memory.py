@@ -133,7 +133,7 @@ def test_modes_and_generators_stay() -> None:
 
 
 def test_errors_are_those_of_measuring() -> None:
-    with pytest.raises(MeasurementError, match=r"^the model raised RuntimeError in its forward pass: "):
+    with pytest.raises(MeasurementError, match=r"^the model failed in its forward pass: RuntimeError: "):
         peak_memory_mb(nn.Linear(3, 3), (torch.zeros(2, 4),), CPU)
     with pytest.raises(InputError, match=r"wrap it as \(tensor,\)$"):
         peak_memory_mb(nn.Linear(3, 3), torch.zeros(2, 3), CPU)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 from headtune.timing import LatencyProfile, LatencyProtocol
 
@@ -34,3 +35,10 @@ def test_json_holds_every_field_by_its_name() -> None:
 
 def test_interval_is_the_ratios() -> None:
     assert profile_of_everything().interval == (0.25, 0.75)
+
+
+def test_a_profile_shows_what_was_timed_and_what_to_doubt() -> None:
+    profile = profile_of_everything()
+    assert repr(profile) == "LatencyProfile(1.25 ms, 0.5 × the reference, p90 1.5 ms, 42 samples, contended)"
+    alone = replace(profile, reference_median_ms=None, settled=False, contended=False)
+    assert repr(alone) == "LatencyProfile(1.25 ms, p90 1.5 ms, 42 samples, unsettled)"

@@ -14,38 +14,40 @@ def test_is_a_value() -> None:
 def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(InputError) as caught:
         LatencyProtocol(
+            device="tpu",
             threads=0,
             dtype="float64",  # type: ignore[arg-type]
-            batch_size=0,
+            batch_size=1.5,  # type: ignore[arg-type]
             seq_len=-1,
             mode="decode",  # type: ignore[arg-type]
-            min_samples=0,
+            min_samples=True,
             max_seconds=0.0,
-            precision=-0.1,
+            precision="2 %",  # type: ignore[arg-type]
         )
     assert caught.value.problems == (
-        "LatencyProtocol.dtype is 'float64'; use float32 or float16 or bfloat16",
-        "LatencyProtocol.mode is 'decode'; use forward",
-        "LatencyProtocol.threads is 0; use 1 or more",
-        "LatencyProtocol.batch_size is 0; use 1 or more",
-        "LatencyProtocol.seq_len is -1; use 1 or more",
-        "LatencyProtocol.min_samples is 0; use 1 or more",
-        "LatencyProtocol.max_seconds is 0.0; use more than 0",
-        "LatencyProtocol.precision is -0.1; use more than 0",
+        "LatencyProtocol.device: must be auto, cpu, cuda or cuda:<number> (got 'tpu')",
+        "LatencyProtocol.threads: must be at least 1 (got 0)",
+        "LatencyProtocol.dtype: must be float32, float16 or bfloat16 (got 'float64')",
+        "LatencyProtocol.batch_size: must be a whole number (got 1.5)",
+        "LatencyProtocol.seq_len: must be at least 1 (got -1)",
+        "LatencyProtocol.mode: must be forward (got 'decode')",
+        "LatencyProtocol.min_samples: must be a whole number (got True)",
+        "LatencyProtocol.max_seconds: must be a number above 0 (got 0.0)",
+        "LatencyProtocol.precision: must be a number above 0 (got '2 %')",
     )
 
 
 def test_a_time_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^LatencyProtocol\.max_seconds is nan; use more than 0$"):
+    with pytest.raises(InputError, match=r"^LatencyProtocol\.max_seconds: must be a number above 0 \(got nan\)$"):
         LatencyProtocol(max_seconds=float("nan"))
 
 
 def test_a_replaced_value_is_checked_too() -> None:
-    with pytest.raises(InputError, match=r"^LatencyProtocol\.threads is 0; use 1 or more$"):
+    with pytest.raises(InputError, match=r"^LatencyProtocol\.threads: must be at least 1 \(got 0\)$"):
         replace(LatencyProtocol(), threads=0)
 
 
 def test_more_threads_than_any_machine_has_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         LatencyProtocol(threads=10_000)
-    assert str(caught.value) == "LatencyProtocol.threads is 10000; use at most 1024"
+    assert str(caught.value) == "LatencyProtocol.threads: must be at most 1024 (got 10000)"

@@ -332,7 +332,10 @@ def test_a_monitored_metric_that_is_not_there() -> None:
 def test_an_evaluate_that_gives_a_bare_number() -> None:
     with pytest.raises(TaskError) as caught:
         trained(fit(evaluate=lambda model: 0.5), Run(epochs=1, channel=Recorder()))  # type: ignore[arg-type, return-value]
-    assert str(caught.value) == "evaluate returned 0.5; it must return a mapping, {metric: value}"
+    assert str(caught.value) == (
+        'Task.evaluate must return a mapping of metric names to numbers, such as {"val_accuracy": 0.91}; '
+        "it returned 0.5 (float)"
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,7 +1,9 @@
+import math
 import pickle
 
 import pytest
 
+from headtune.errors import InputError
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param, ParamValue
 
 
@@ -42,4 +44,61 @@ def test_it_is_a_value() -> None:
     param = FloatParam(low=0.0, high=0.3)
     assert pickle.loads(pickle.dumps(param)) == param
     assert {param: 1}[FloatParam(low=0.0, high=0.3)] == 1
-    assert param != FloatParam(low=0.0, high=0.3, log=True)
+    assert param != FloatParam(low=0.1, high=0.3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "problems"),
+    [
+        (
+            FloatParam,
+            {"low": "a", "high": math.inf, "log": 1},
+            [
+                "FloatParam.low: must be a number (got 'a')",
+                "FloatParam.high: must be a number (got inf)",
+                "FloatParam.log: must be True or False (got 1)",
+            ],
+        ),
+        (FloatParam, {"low": 1, "high": 1}, ["FloatParam.high: must be more than low (got low 1, high 1)"]),
+        (
+            FloatParam,
+            {"low": 0.0, "high": 1, "log": True},
+            ["FloatParam.low: must be more than 0 under `log: true` (got 0.0)"],
+        ),
+        (
+            IntParam,
+            {"low": 1.0, "high": True},
+            [
+                "IntParam.low: must be a whole number (got 1.0)",
+                "IntParam.high: must be a whole number (got True)",
+            ],
+        ),
+        (
+            IntParam,
+            {"low": 1, "high": 4, "default": 5},
+            ["IntParam.default: must lie between low 1 and high 4 (got 5)"],
+        ),
+        (
+            ChoiceParam,
+            {"choices": ["a"]},
+            ["ChoiceParam.choices: must be a tuple of values, such as ('adamw', 'sgd') (got ['a'])"],
+        ),
+        (
+            ChoiceParam,
+            {"choices": ("a", None)},
+            ["ChoiceParam.choices.1: must be text, a number, true or false (got None)"],
+        ),
+        (
+            ChoiceParam,
+            {"choices": ("a", "a"), "default": "b"},
+            [
+                "ChoiceParam.choices.1: is there twice: 'a'; keep one",
+                "ChoiceParam.default: must be one of the choices (got 'b')",
+            ],
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused(kind: type[Param], values: dict[str, object], problems: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        kind(**values)  # type: ignore[arg-type]
+    assert list(caught.value.problems) == problems

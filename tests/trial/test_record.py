@@ -38,3 +38,14 @@ def test_only_what_was_trained_to_the_end_and_is_feasible_is_on_offer(
 def test_it_is_a_value() -> None:
     record = replace(RUNNING, outcome=Outcome.OK, metrics={"val": 1.0}, curve=((1, 0.5), (2, 1.0)))
     assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_a_record_shows_what_it_is_of_and_how_it_stands() -> None:
+    plan = HeadPlan.of({"a": HeadCount(4, 4, 8), "b": HeadCount(2, 1, 16)})
+    known = {"kind": "search", "label": "", "plan": plan, "repeat": 0, "seed": 7}
+    done = TrialRecord(
+        number=3, params={"lr": 0.1}, outcome=Outcome.OK, metrics={"acc": 0.987654321, "parameters": 4465}, **known
+    )  # type: ignore[arg-type]
+    assert repr(done) == "TrialRecord(3, search, '4-2/1', params={'lr': 0.1}, ok, acc=0.987654, parameters=4465)"
+    running = TrialRecord(number=4, params={}, outcome=None, **known)  # type: ignore[arg-type]
+    assert repr(running) == "TrialRecord(4, search, '4-2/1', running)"

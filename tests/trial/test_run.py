@@ -90,8 +90,8 @@ def test_a_tensor_that_needs_gradients_is_a_number_too() -> None:
     ("value", "said"),
     [
         ("0.5", "'0.5' (str)"),
-        ([0.5], "[0.5] (list)"),
-        (None, "None (NoneType)"),
+        ([0.5], "an object of type list"),
+        (None, "None"),
         (1j, "1j (complex)"),
         (torch.zeros(1), "a Tensor of shape (1,) and type torch.float32"),
         (torch.zeros((), dtype=torch.complex64), "a Tensor of shape () and type torch.complex64"),
@@ -102,7 +102,7 @@ def test_what_is_no_number_is_refused_by_its_name(value: float, said: str) -> No
     channel = Recorder()
     with pytest.raises(TaskError) as caught:
         Run(epochs=1, channel=channel).report(good=1.0, bad=value)
-    assert str(caught.value) == f"run.report(bad=…) takes a number or a 0-d tensor, got {said}"
+    assert str(caught.value) == f"run.report: bad must be a number or a 0-d tensor, got {said}"
     assert channel.reports == []
 
 
@@ -110,8 +110,8 @@ def test_all_wrong_metrics_are_named_at_once() -> None:
     with pytest.raises(TaskError) as caught:
         Run(epochs=1).report(a="x", b=1.0, c="y")
     assert caught.value.problems == (
-        "run.report(a=…) takes a number or a 0-d tensor, got 'x' (str)",
-        "run.report(c=…) takes a number or a 0-d tensor, got 'y' (str)",
+        "run.report: a must be a number or a 0-d tensor, got 'x' (str)",
+        "run.report: c must be a number or a 0-d tensor, got 'y' (str)",
     )
 
 
@@ -253,3 +253,24 @@ def test_two_processes_write_beside_each_other(tmp_path: Path) -> None:
     run = Run(epochs=1, folder=tmp_path)
     run.save({"epoch": 1})
     assert run.restore() == {"epoch": 1}
+
+
+def test_a_metric_may_be_called_like_an_argument_of_report() -> None:
+    channel = Recorder()
+    Run(epochs=1, channel=channel).report(self=1.0, metrics=2.0)
+    assert channel.reports == [(1, {"self": 1.0, "metrics": 2.0})]
+
+
+def test_a_forked_process_cannot_report_to_the_study() -> None:
+    channel = Recorder()
+    run = Run(epochs=1, channel=channel)
+    child = os.fork()
+    if child == 0:
+        try:
+            run.report(loss=1.0)
+        except TaskError as error:
+            os._exit(7 if "a process that train forked" in str(error) else 8)
+        finally:
+            os._exit(9)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7

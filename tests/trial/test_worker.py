@@ -1,19 +1,24 @@
 """One trial from request to result: every way it can end."""
 
-from collections.abc import Mapping
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+from headtune.errors import StopTrial
 from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan
 from headtune.pareto import Objective
 from headtune.surgery import find_sites
 from headtune.surgery.checkpoint import load_checkpoint
 from headtune.timing import LatencyProtocol
-from headtune.trial import Measurement, Outcome, TaskReference, TrialRequest, TrialSetup
+from headtune.trial import Measurement, Outcome, Run, Task, TaskObject, TaskReference, TrialRequest, TrialSetup
 from headtune.trial.build import build_planned
 from headtune.trial.worker import run_trial
 
@@ -136,7 +141,7 @@ def test_head_dim_is_judged_by_the_worst_site() -> None:
 
 def test_latency_is_the_ratio_times_the_frozen_reference_and_judged_by_its_upper_end() -> None:
     channel = Recorder()
-    run_trial(setup(needs_latency=True, reference_ms=10.0, limits={"latency_ms": 11.0}), request(plan(4)), channel)
+    run_trial(setup(needs_latency=True, reference_ms=10.0, limits={"latency_ms": 11.0}), request(plan(2)), channel)
     (measurement,) = channel.measurements
     assert measurement.latency is not None
     assert measurement.metrics["latency_ms"] == pytest.approx(10.0 * measurement.latency.ratio)
@@ -167,3 +172,161 @@ def test_a_plan_for_other_sites_ends_the_trial_not_the_study() -> None:
     result = run_trial(setup(), request(foreign), Recorder())
     assert result.outcome is Outcome.CRASHED
     assert "nowhere" in result.message
+
+
+Train = Callable[[nn.Module, Run], None]
+
+
+def with_task(train: Train | None = None, **functions: Any) -> TrialSetup:
+    """The setup of a trial of the tiny task with another *train*, or other functions."""
+    base = setup()
+    task = base.task.load()
+    functions = {"model": task.model, "inputs": task.inputs, "train": train or task.train} | functions
+    return replace(base, task=TaskObject(Task(**functions)))
+
+
+def report_good(model: nn.Module, run: Run) -> None:
+    run.report(quality=1.0)
+
+
+class Odd(BaseException):
+    """What libraries raise that want no one to catch it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Odd("boom"), "Odd: boom"),
+        (GeneratorExit(), "GeneratorExit"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (ValueError("\x1b[31mred\x1b[0m \ud800"), "ValueError: red \\ud800"),
+    ],
+)
+@pytest.mark.parametrize("place", ["model", "inputs", "train", "evaluate"])
+def test_whatever_a_function_raises_ends_the_trial_with_its_reason(
+    error: BaseException, words: str, place: str
+) -> None:
+    def broken(*args: object, **kwargs: object) -> Any:
+        raise error
+
+    result = run_trial(with_task(**{"train": report_good, place: broken}), request(plan(2)), Recorder())
+    assert result.outcome is Outcome.CRASHED
+    assert words in result.message
+    assert f"{Path(__file__)}, line" in result.message
+    assert (result.message + result.detail).replace("\n", "").isprintable()
+    assert not result.unfit
+
+
+def test_ctrl_c_passes() -> None:
+    def interrupted(model: nn.Module, run: Run) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(with_task(interrupted), request(plan(2)), Recorder())
+
+
+def test_memory_that_runs_out_in_the_model_is_told_as_such() -> None:
+    def model() -> nn.Module:
+        raise MemoryError("no room")
+
+    result = run_trial(with_task(model=model), request(plan(2)), Recorder())
+    assert result.outcome is Outcome.OUT_OF_MEMORY
+    assert result.message.startswith("ran out of memory: task.model raised MemoryError: no room (")
+
+
+@pytest.mark.parametrize(
+    ("functions", "kind", "message"),
+    [
+        (
+            {"evaluate": lambda model: 0.5},
+            "search",
+            'Task.evaluate must return a mapping of metric names to numbers, such as {"val_accuracy": 0.91}; '
+            "it returned 0.5 (float)",
+        ),
+        (
+            {"test": lambda model: torch.tensor(0.5)},
+            "verify",
+            'Task.test must return a mapping of metric names to numbers, such as {"val_accuracy": 0.91}; '
+            "it returned a Tensor of shape () and type torch.float32",
+        ),
+        (
+            {"train": lambda model, run: run.report(parameters=3, latency_ms=1.0)},
+            "search",
+            "run.report: headtune measures parameters itself; report it under another name, such as my_parameters; "
+            "run.report: headtune measures latency_ms itself; report it under another name, such as my_latency_ms",
+        ),
+        (
+            {"train": lambda model, run: run.report(loss=3.0, accuracy=0.5)},
+            "search",
+            "never reported quality; it reported accuracy, loss",
+        ),
+        ({"train": lambda model, run: None}, "search", "never reported quality; it reported nothing"),
+    ],
+)
+def test_a_task_that_reports_other_things_does_not_fit(functions: dict[str, Any], kind: Any, message: str) -> None:
+    result = run_trial(with_task(**{"train": report_good} | functions), request(plan(2), kind=kind), Recorder())
+    assert (result.outcome, result.message, result.unfit) == (Outcome.CRASHED, message, True)
+
+
+def test_a_test_score_is_numbers_and_finite() -> None:
+    score = {"a": torch.tensor(0.5), "b": True}
+    result = run_trial(with_task(report_good, test=lambda model: score), request(plan(2), kind="verify"), Recorder())
+    assert result.test_metrics == {"a": 0.5, "b": 1.0}
+    assert list(map(type, result.test_metrics.values())) == [float, float]
+    wild = with_task(report_good, test=lambda model: {"a": float("nan")})
+    result = run_trial(wild, request(plan(2), kind="verify"), Recorder())
+    assert (result.outcome, result.message) == (Outcome.DIVERGED, "a nan after report 1: not finite")
+
+
+def test_a_thread_that_is_stopped_has_nothing_to_complain_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[type[BaseException]] = []
+    shown: list[type[BaseException]] = []
+
+    def train(model: nn.Module, run: Run) -> None:
+        for error in (None, ValueError("seen")):
+            thread = threading.Thread(target=report, args=(run, error))
+            thread.start()
+            thread.join()
+
+    def report(run: Run, error: Exception | None) -> None:
+        if error is not None:
+            raise error
+        try:
+            run.report(quality=1.0)
+        except BaseException as stop:
+            raised.append(type(stop))
+            raise
+
+    def show(ended: threading.ExceptHookArgs) -> None:
+        shown.append(ended.exc_type)
+
+    monkeypatch.setattr(threading, "excepthook", show)
+    run_trial(with_task(train), request(plan(2)), Recorder(stop_at=1))
+    assert raised == [StopTrial]
+    assert shown == [ValueError]
+    assert threading.excepthook is show
+
+
+@pytest.mark.parametrize(("leaves_by", "code"), [("return", 0), ("raise", 1), ("exit", 5)])
+def test_a_process_that_train_forks_ends_where_it_comes_back(leaves_by: str, code: int, tmp_path: Path) -> None:
+    codes: list[int] = []
+
+    def train(model: nn.Module, run: Run) -> None:
+        child = os.fork()
+        if child == 0:
+            if leaves_by == "raise":
+                raise ValueError
+            if leaves_by == "exit":
+                raise SystemExit(code)
+            return
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        run.report(quality=1.0)
+
+    try:
+        result = run_trial(with_task(train), request(plan(2)), Recorder())
+    finally:
+        (tmp_path / str(os.getpid())).touch()  # who comes here leaves a sign
+    assert result.outcome is Outcome.OK
+    assert codes == [code]
+    assert [file.name for file in tmp_path.iterdir()] == [str(os.getpid())]

@@ -23,7 +23,7 @@ class ForwardFailed(Exception):
         error: what it raised.
     """
 
-    def __init__(self, path: str, error: Exception) -> None:
+    def __init__(self, path: str, error: BaseException) -> None:
         super().__init__(path, error)
         self.path = path
         self.error = error
@@ -72,7 +72,9 @@ def observe(model: nn.Module, inputs: Inputs, recorder: Recorder, mode: TorchFun
         with isolated(model), _eager(model), _framed(model, recorder), mode:
             model.eval()
             return call(model, inputs)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ForwardFailed(recorder.frames[-1].path if recorder.frames else "", error) from error
     finally:
         snapshot.restore()

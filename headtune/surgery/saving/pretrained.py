@@ -14,8 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from headtune.errors import StorageError
-from headtune.surgery.inputs import described
+from headtune.errors import StorageError, in_words
 from headtune.surgery.saving.document import described_edits
 from headtune.surgery.saving.rebuilding import rebuilt
 from headtune.surgery.saving.tensors import cast_as_saved
@@ -108,7 +107,7 @@ def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = No
             ignore_mismatched_sizes=True,
         )
     except (OSError, RuntimeError, ValueError) as error:
-        raise StorageError(f"{folder}: {cls.__name__}.from_pretrained raised {described(error)}") from error
+        raise StorageError(f"{folder}: {cls.__name__}.from_pretrained raised {in_words(error)}") from error
     if problems := tuple(_problems(info, cls.__name__)):
         raise StorageError(*(f"{folder}: {problem}" for problem in problems))
     model.__class__ = cls

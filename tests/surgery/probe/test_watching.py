@@ -119,3 +119,28 @@ def test_a_watched_model_computes_what_it_always_computes(zoo: SimpleNamespace) 
     assert len(outputs) == 4
     assert torch.equal(outputs[0], outputs[2])
     assert torch.equal(outputs[1], outputs[3])
+
+
+class Leaving(nn.Module):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.inner = nn.Identity()
+        self.error = error
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), BaseException("odd")])
+def test_a_model_that_leaves_by_any_way_has_failed(error: BaseException) -> None:
+    with pytest.raises(ForwardFailed) as caught:
+        watch(nn.Sequential(Leaving(error)), (torch.zeros(1, 2),))
+    assert (caught.value.path, caught.value.error) == ("0", error)
+
+
+def test_ctrl_c_passes_through_a_watched_model_and_leaves_it_as_it_was() -> None:
+    model = Leaving(KeyboardInterrupt()).train()
+    with pytest.raises(KeyboardInterrupt):
+        watch(model, (torch.zeros(1, 2),))
+    assert model.training
+    assert not model._forward_pre_hooks

@@ -1,0 +1,217 @@
+"""What a plain value may be, said once for study files and for Python.
+
+Each rule takes a value and says what it must be, such as ``must be at least 1``; nothing where it is.
+"""
+
+import keyword
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
+from typing import TypeGuard
+
+Rule = Callable[[object], str]
+Told = tuple[tuple[str | int, ...], str]
+"""What a problem is about, within the value that was asked, and the problem."""
+
+LATER_WEIGHTS = {"keep": "trained heads cannot be pruned so far; write fresh"}
+"""What ``weights`` cannot be so far."""
+
+LAST_SEED = 2**32 - 1
+"""NumPy takes no larger one."""
+
+
+def broken(values: Mapping[str, tuple[object, Rule]]) -> list[str]:
+    """One problem for each named value that breaks its rule: the name, the rule, what came."""
+    said = {name: rule(value) for name, (value, rule) in values.items()}
+    return [
+        f"{name}: {said[name]}{came(value) if said[name].startswith('must') else ''}"
+        for name, (value, _) in values.items()
+        if said[name]
+    ]
+
+
+def came(value: object) -> str:
+    """What came, to end a sentence with."""
+    return f" (got {value!r})" if len(repr(value)) <= 60 else f" (got {type(value).__name__} {repr(value)[:40]}…)"
+
+
+def optional(rule: Rule) -> Rule:
+    """The same rule, which ``None`` keeps too."""
+    return lambda value: "" if value is None else rule(value)
+
+
+def sentences(told: Sequence[Told]) -> list[str]:
+    """The problems as sentences that begin with what they are about."""
+    return [": ".join(filter(None, (".".join(map(str, keys)), sentence))) for keys, sentence in told if sentence]
+
+
+def one_of(known: Sequence[str]) -> Rule:
+    """One of some words."""
+    sentence = f"must be {', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else f"must be {known[0]}"
+    return lambda value: "" if isinstance(value, str) and value in known else sentence
+
+
+def a(kind: type | tuple[type, ...], expected: str) -> Rule:
+    """A value of some type, which *expected* describes."""
+    return lambda value: "" if isinstance(value, kind) else f"must be {expected}"
+
+
+def each(kind: type, expected: str, least: int = 0) -> Rule:
+    """A tuple of at least so many values of some type, which *expected* describes."""
+    sentence = f"must be a list of {expected}"
+
+    def rule(value: object) -> str:
+        if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
+            return sentence
+        return "" if len(value) >= least else f"{sentence}, {least} at least"
+
+    return rule
+
+
+def later(known: Collection[str], reasons: Mapping[str, str]) -> Rule:
+    """One of the *known* words; others have a meaning but are not there yet, each with what to do instead."""
+
+    def rule(value: object) -> str:
+        if isinstance(value, str) and value in reasons:
+            return f"{value} is not available yet: {reasons[value]}"
+        return one_of(list(known))(value)
+
+    return rule
+
+
+def truth(value: object) -> str:
+    """``True`` or ``False``."""
+    return "" if isinstance(value, bool) else "must be True or False"
+
+
+def integer(value: object) -> str:
+    """A whole number; neither ``True`` nor 1.0 is one."""
+    return "" if type(value) is int else "must be a whole number"
+
+
+def at_least(least: int, most: float = inf) -> Rule:
+    """A whole number from *least* to *most*."""
+
+    def rule(value: object) -> str:
+        if type(value) is not int:
+            return integer(value)
+        if value < least:
+            return f"must be at least {least}"
+        return "" if value <= most else f"must be at most {most}"
+
+    return rule
+
+
+count = at_least(1)
+"""A whole number of at least 1."""
+
+seed = at_least(0, LAST_SEED)
+"""A whole number that every random generator takes."""
+
+
+def number(value: object) -> str:
+    """A finite number."""
+    return "" if _finite(value) else "must be a number"
+
+
+def positive(value: object) -> str:
+    """A finite number above 0."""
+    return "" if _finite(value) and value > 0 else "must be a number above 0"
+
+
+def gpus(value: object) -> str:
+    """None, a share of one, or several whole ones."""
+    if _finite(value) and value >= 0 and (value <= 1 or value == int(value)):
+        return ""
+    return "must be 0, a share of one GPU such as 0.5, or a whole number of GPUs"
+
+
+def scalar(value: object) -> str:
+    """Text, a finite number or a truth value."""
+    return "" if isinstance(value, str | bool) or _finite(value) else "must be text, a number, true or false"
+
+
+def text(value: object) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str):
+        return "must be text"
+    return "" if value else "must not be empty"
+
+
+def folder_name(value: object) -> str:
+    """A name that a folder and a database can have everywhere."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        return ""
+    return "must be letters, digits, '.', '_' and '-', at most 100: it names a folder"
+
+
+def identifier(value: object) -> str:
+    """A name that a Python function can take as a keyword argument."""
+    if isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value):
+        return ""
+    return "must be a name as in Python code: letters, digits and '_'"
+
+
+def device(value: object) -> str:
+    """A device to measure on."""
+    sound = isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", value)
+    return "" if sound else "must be auto, cpu, cuda or cuda:<number>"
+
+
+def storage(value: object) -> str:
+    """A database that keeps what it is given."""
+    if not isinstance(value, str) or "://" not in value:
+        return "must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name"
+    if value in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
+        return "must keep what it is given: write sqlite:///study.db"
+    return ""
+
+
+def number_range(low: float, high: float, default: float | None, *, log: bool) -> list[Told]:
+    """What is wrong with the ends of a range of finite numbers and with the default in it."""
+    problems: list[Told] = []
+    if low >= high:
+        problems.append((("high",), f"must be more than low (got low {low}, high {high})"))
+    elif default is not None and not low <= default <= high:
+        problems.append((("default",), f"must lie between low {low} and high {high} (got {default})"))
+    if log and low <= 0:
+        problems.append((("low",), f"must be more than 0 under `log: true` (got {low})"))
+    return problems
+
+
+def choices(values: Sequence[object], default: object = None) -> list[Told]:
+    """What is wrong with values to choose from, of which 1 and ``True`` are two, and with the default among them."""
+    typed = [(type(value), value) for value in values]
+    problems: list[Told] = [] if typed else [(("choices",), "must name at least one value")]
+    for index, (_, value) in enumerate(typed):
+        if typed[index] in typed[:index]:
+            problems.append((("choices", index), f"is there twice: {value!r}; keep one"))
+    if default is not None and (type(default), default) not in typed:
+        problems.append((("default",), f"must be one of the choices (got {default!r})"))
+    return problems
+
+
+def grid(sampler: str, real: Sequence[str]) -> str:
+    """What is wrong with the sampler where the params *real* are real numbers."""
+    return f"grid cannot list the real numbers of {', '.join(real)}; give choices" if sampler == "grid" and real else ""
+
+
+def gpus_for(device: str, executor: str, gpus: float) -> str:
+    """What is wrong with a trial's GPUs where latency is measured on *device*."""
+    unseen = device.startswith("cuda") and executor == "ray" and gpus == 0
+    return "must be more than 0 for `latency.device: cuda`: trials see no GPU otherwise" if unseen else ""
+
+
+def inline(executor: str, concurrent: object, cluster: str) -> list[Told]:
+    """What the inline executor cannot do."""
+    problems: list[Told] = []
+    if executor == "inline" and concurrent not in (None, "auto", 1):
+        problems.append((("concurrent",), f"must be 1 or auto under `executor: inline` (got {concurrent})"))
+    if executor == "inline" and cluster != "local":
+        problems.append((("cluster",), "must be local under `executor: inline`"))
+    return problems
+
+
+def _finite(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
