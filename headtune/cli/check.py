@@ -14,6 +14,10 @@ from headtune.cli.wording import count, together
 if TYPE_CHECKING:
     from headtune.heads import Limit
     from headtune.study import Checked
+    from headtune.surgery import SitePossibility
+
+_CHANGES = ("re-head", "resize", "prune", "merge kv")
+"""Other counts under hold: width and under hold: head_dim, fewer trained heads, fewer key/value heads."""
 
 
 def check(study: StudyPath, overrides: Overrides = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
@@ -39,23 +43,26 @@ def check(study: StudyPath, overrides: Overrides = None, as_json: AsJson = False
 
 
 def _page(checked: "Checked", limits: Sequence["Limit"]) -> list[RenderableType]:
-    sites = table("site", "role", "hold: width", "hold: head_dim", "width", "heads", "kv_heads", "head_dim", numbers=4)
+    sites = table("site", "role", *_CHANGES, "width", "heads", "kv_heads", "head_dim", numbers=4)
     for site, possible in zip(checked.sites, checked.possibilities, strict=True):
         counts = (site.embed_dim, site.num_heads, site.num_kv_heads, site.head_dim)
-        sites.add_row(site.path, site.role, *map(_yes_or_no, (possible.rehead, possible.resize)), *map(str, counts))
-    width = [possible.rehead for possible in checked.possibilities if possible.rehead is not None]
-    head_dim = [possible.resize for possible in checked.possibilities if possible.resize is not None]
+        sites.add_row(site.path, site.role, *map(_yes_or_no, _refusals(possible)), *map(str, counts))
+    refused = zip(_CHANGES, zip(*map(_refusals, checked.possibilities), strict=True), strict=True)
     return [
         sites,
         "",
-        *(f"Not under hold: width: {reason}" for reason in together(width)),
-        *(f"Not under hold: head_dim: {reason}" for reason in together(head_dim)),
+        *(f"No {change}: {reason}" for change, reasons in refused for reason in together(filter(None, reasons))),
         f"{count(len(checked.sites), 'attention site')}, {count(checked.parameters, 'parameter')}, "
         f"{count(checked.space.size, 'legal plan')}.",
         *(f"Optional: {sentence}." for sentence in checked.locked),
         *([f"Not tested here, since it takes measuring: {', '.join(map(str, limits))}."] if limits else []),
         "This study can run.",
     ]
+
+
+def _refusals(possible: "SitePossibility") -> tuple[str | None, ...]:
+    """Why each of the changes cannot be made; None where it can."""
+    return possible.rehead, possible.resize, possible.prune, possible.merge
 
 
 def _yes_or_no(refusal: str | None) -> str:
@@ -66,7 +73,7 @@ def _document(checked: "Checked") -> dict[str, object]:
     possibilities = zip(checked.sites, checked.possibilities, strict=True)
     return {
         "sites": [
-            {**asdict(site), "not_under_hold_width": possible.rehead, "not_under_hold_head_dim": possible.resize}
+            {**asdict(site), "refused": dict(zip(_CHANGES, _refusals(possible), strict=True))}
             for site, possible in possibilities
         ],
         "parameters": checked.parameters,

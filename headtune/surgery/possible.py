@@ -1,20 +1,25 @@
 """Which changes the blocks of a model allow, found by trying them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-from headtune.errors import SurgeryError
+from headtune.errors import HeadtuneError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.legal import divisors, nearest
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.changes import Change, changes
 from headtune.surgery.inputs import Inputs
+from headtune.surgery.merging import merge_kv
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
+from headtune.surgery.pruning import prune
 from headtune.surgery.snapshot import Snapshot
+
+Removal = Callable[[Original, Sequence[AttentionSite]], None]
+"""Takes heads of some sites out of the trained weights of the model, or raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +30,22 @@ class SitePossibility:
         site: the site.
         rehead: why its count cannot change under ``hold: width``; None when it can.
         resize: why its count cannot change under ``hold: head_dim``; None when it can.
+        prune: why no head can be taken out of its trained weights; None when one can.
+        merge: why its key/value heads cannot become fewer; None when they can.
     """
 
     site: AttentionSite
     rehead: str | None
     resize: str | None
+    prune: str | None
+    merge: str | None
 
 
 def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ...]:
-    """Try one other count at every site, under both holds, and watch the model run each time.
+    """Try one other count at every site, under both holds, then one head or group fewer and half the key/value heads.
 
-    All sites are tried together, and one by one only where that fails: three forward passes for most models. Every try
-    is undone, so that no second model is held in memory.
+    The model is watched each time. All sites are tried together, and one by one only where that fails: a dozen forward
+    passes for most models, two of them with gradients. Every try is undone, so that no second model is held in memory.
 
     Args:
         model: left as it is.
@@ -49,11 +58,15 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
     trial = _Trial(original)
     rehead = trial.reasons({site.path: count for site in original.sites if (count := other_width_count(site))})
     resize = trial.reasons({site.path: _other_head_dim_count(site) for site in original.sites})
+    pruned = trial.removals(_prune, [site for site in original.sites if site.num_heads > 1])
+    merged = trial.removals(_merge, [site for site in original.sites if site.num_kv_heads > 1])
     return tuple(
         SitePossibility(
             site=site,
-            rehead=rehead.get(site.path, f"{site.path or 'the model'}: no other count divides its width {site.width}"),
+            rehead=rehead.get(site.path, f"{_place(site)}: no other count divides its width {site.width}"),
             resize=resize[site.path],
+            prune=pruned.get(site.path, f"{_place(site)}: its one head stays"),
+            merge=merged.get(site.path, f"{_place(site)}: its one key/value head is shared by all already"),
         )
         for site in original.sites
     )
@@ -74,6 +87,21 @@ class _Trial:
         if allowed and self._try(allowed) is not None:
             found |= {change.site.path: self._try([change]) for change in allowed}
         return found
+
+    def removals(self, remove: Removal, sites: Sequence[AttentionSite]) -> dict[str, str | None]:
+        """For each site, why *remove* cannot be done to it, or None."""
+        if not sites or self._refusal(remove, sites) is None:
+            return dict.fromkeys((site.path for site in sites), None)
+        return {site.path: self._refusal(remove, [site]) for site in sites}
+
+    def _refusal(self, remove: Removal, sites: Sequence[AttentionSite]) -> str | None:
+        try:
+            remove(self._original, sites)
+        except HeadtuneError as error:
+            return error.problems[0]
+        finally:
+            self._snapshot.restore()
+        return None
 
     def _try(self, made: Sequence[Change]) -> str | None:
         plan = self._plan({change.site.path: change.wanted for change in made})
@@ -96,6 +124,28 @@ def other_width_count(site: AttentionSite) -> HeadCount | None:
         return None
     heads = nearest(counts, site.num_heads)
     return HeadCount(heads, heads // site.group_size, site.width // heads)
+
+
+def _prune(original: Original, sites: Sequence[AttentionSite]) -> None:
+    fewer = {site.path: range(site.group_size if site.num_kv_heads > 1 else 1, site.num_heads) for site in sites}
+    prune(original.model, fewer, original.inputs, copy=_is_block(sites))
+
+
+def _merge(original: Original, sites: Sequence[AttentionSite]) -> None:
+    counts = {site.path: site.present for site in original.sites}
+    for site in sites:
+        kv_heads = max(count for count in divisors(site.num_kv_heads) if count < site.num_kv_heads)
+        counts[site.path] = HeadCount(site.num_heads, kv_heads, site.head_dim)
+    merge_kv(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
+
+
+def _is_block(sites: Sequence[AttentionSite]) -> bool:
+    """Whether the model is itself an attention block, which cannot change its size in place."""
+    return any(not site.path for site in sites)
+
+
+def _place(site: AttentionSite) -> str:
+    return site.path or "the model"
 
 
 def _other_head_dim_count(site: AttentionSite) -> HeadCount:

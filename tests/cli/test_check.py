@@ -81,8 +81,8 @@ def test_it_shows_the_sites_what_is_possible_and_what_is_locked(run: Run, study:
     code, out, err = run("check", study)
     lines = [line.split() for line in out.splitlines()]
     assert code == 0
-    assert lines[2] == ["encoder.layers.0.self_attn", "self", "yes", "yes", "16", "4", "4", "4"]
-    assert lines[3] == ["encoder.layers.1.self_attn", "self", "yes", "yes", "16", "4", "4", "4"]
+    assert lines[2] == ["encoder.layers.0.self_attn", "self", "yes", "yes", "yes", "yes", "16", "4", "4", "4"]
+    assert lines[3] == ["encoder.layers.1.self_attn", "self", "yes", "yes", "yes", "yes", "16", "4", "4", "4"]
     assert "2 attention sites, 4,465 parameters, 25 legal plans.\n" in out
     assert "Optional: no evaluate" in out
     assert "Optional: no test" in out
@@ -172,10 +172,10 @@ def test_a_gpu_that_is_not_there(run: Run, study: Path, verb: str, setting: str,
 def test_sites_with_the_same_trouble_are_told_once(run: Run, of: Callable[..., Path]) -> None:
     code, out, err = run("check", of("tasks.py:pieced"))
     assert code == 0, err
-    told = [line for line in out.splitlines() if line.startswith("Not under hold: ")]
+    told = [line for line in out.splitlines() if line.startswith("No re-head: ")]
     assert len(told) == 1
     assert (
-        told[0] == "Not under hold: width: layers.0, layers.1, layers.2 and 2 more: no other count divides its width 1"
+        told[0] == "No re-head: layers.0, layers.1, layers.2 and 2 more: no other count divides its width 1"
     )
     code, _, err = run("measure", of("tasks.py:pieced"), "--plan", "layers.*=3")
     assert (code, err.splitlines()[1:]) == (

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtune.surgery import SitePossibility, find_sites, possibilities
+from headtune.surgery import find_sites, possibilities
 
 HAND_WRITTEN = [
     "nano fused sdpa",
@@ -34,8 +34,11 @@ def test_the_usual_hand_written_shapes_allow_both(zoo: SimpleNamespace, name: st
     model, inputs = zoo.build(name, 4, 2 if "grouped" in name else 4, 6).train(), zoo.inputs(name)
     state = copy.deepcopy(model.state_dict())
     before = torch.get_rng_state()
-    expected = tuple(SitePossibility(site=site, rehead=None, resize=None) for site in find_sites(model, inputs))
-    assert possibilities(model, inputs) == expected
+    sites = find_sites(model, inputs)
+    found = possibilities(model, inputs)
+    assert [one.site for one in found] == list(sites)
+    assert {(one.rehead, one.resize, one.prune) for one in found} == {(None, None, None)}
+    assert all(one.merge is None or one.merge.startswith(f"{one.site.path or 'the model'}: ") for one in found)
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
@@ -44,6 +47,27 @@ def test_the_usual_hand_written_shapes_allow_both(zoo: SimpleNamespace, name: st
 def test_torch_transformers_allow_both() -> None:
     model, x = nn.Transformer(24, 4, 1, 1, 32), torch.randn(5, 2, 24)
     assert [(p.rehead, p.resize) for p in possibilities(model, (x, x))] == [(None, None)] * 3
+
+
+def test_trained_weights_of_torch_transformers_lose_heads_and_key_value_heads() -> None:
+    model, x = nn.Transformer(24, 4, 1, 1, 32), torch.randn(5, 2, 24)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    assert [(p.prune, p.merge) for p in possibilities(model, (x, x))] == [(None, None)] * 3
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert isinstance(model.encoder.layers[0].self_attn, nn.MultiheadAttention)
+
+
+def test_the_last_head_stays_and_is_shared_already() -> None:
+    model, x = nn.TransformerEncoderLayer(24, 1, 32, batch_first=True), torch.randn(2, 5, 24)
+    (only,) = possibilities(model, (x,))
+    assert only.prune == "self_attn: its one head stays"
+    assert only.merge == "self_attn: its one key/value head is shared by all already"
+
+
+def test_a_model_that_is_the_block_itself_loses_heads_too() -> None:
+    model, x = nn.MultiheadAttention(24, 4, batch_first=True), torch.randn(2, 5, 24)
+    (only,) = possibilities(model, (x, x, x))
+    assert (only.prune, only.merge) == (None, None)
 
 
 def test_one_stubborn_block_does_not_speak_for_the_others(zoo: SimpleNamespace) -> None:
