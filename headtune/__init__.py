@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headtune._lazy import lazy
 
 if TYPE_CHECKING:
+    from headtune.diagnose import importance
     from headtune.errors import HeadtuneError, Infeasible, StopTrial
     from headtune.heads import (
         AttentionSite,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from headtune.pareto import Objective, ParetoFront
     from headtune.report import write_report
     from headtune.study import Resources, Study, StudyRecord, VerifyOptions
-    from headtune.surgery import apply, load, prune, save
+    from headtune.surgery import apply, load, merge_kv, prune, save
     from headtune.surgery import find_sites as sites
     from headtune.timing import LatencyProfile, LatencyProtocol, measure
     from headtune.trial import ChoiceParam, FloatParam, IntParam, Run, Supervised, Task, trainer_callback
@@ -63,8 +64,10 @@ __all__ = [
     "Task",
     "VerifyOptions",
     "apply",
+    "importance",
     "load",
     "measure",
+    "merge_kv",
     "prune",
     "save",
     "sites",
@@ -74,6 +77,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "headtune.diagnose": ("importance",),
     "headtune.errors": ("HeadtuneError", "Infeasible", "StopTrial"),
     "headtune.heads": (
         *("AttentionSite", "HeadCount", "HeadDimConstraint", "HeadMask", "HeadPlan", "HeadRange", "Limit"),
@@ -83,7 +87,7 @@ _HOMES = {
     "headtune.pareto": ("Objective", "ParetoFront"),
     "headtune.report": ("write_report",),
     "headtune.study": ("Resources", "Study", "StudyRecord", "VerifyOptions"),
-    "headtune.surgery": ("apply", "load", "prune", "save"),
+    "headtune.surgery": ("apply", "load", "merge_kv", "prune", "save"),
     "headtune.timing": ("LatencyProfile", "LatencyProtocol", "measure"),
     "headtune.trial": ("ChoiceParam", "FloatParam", "IntParam", "Run", "Supervised", "Task", "trainer_callback"),
 }

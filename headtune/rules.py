@@ -6,16 +6,13 @@ Each rule takes a value and says what it must be, such as ``must be at least 1``
 import keyword
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TypeGuard
 
 Rule = Callable[[object], str]
 Told = tuple[tuple[str | int, ...], str]
 """What a problem is about, within the value that was asked, and the problem."""
-
-LATER_WEIGHTS = {"keep": "trained heads cannot be pruned so far; write fresh"}
-"""What ``weights`` cannot be so far."""
 
 LAST_SEED = 2**32 - 1
 """NumPy takes no larger one."""
@@ -65,17 +62,6 @@ def each(kind: type, expected: str, least: int = 0) -> Rule:
         if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
             return sentence
         return "" if len(value) >= least else f"{sentence}, {least} at least"
-
-    return rule
-
-
-def later(known: Collection[str], reasons: Mapping[str, str]) -> Rule:
-    """One of the *known* words; others have a meaning but are not there yet, each with what to do instead."""
-
-    def rule(value: object) -> str:
-        if isinstance(value, str) and value in reasons:
-            return f"{value} is not available yet: {reasons[value]}"
-        return one_of(list(known))(value)
 
     return rule
 
@@ -195,6 +181,25 @@ def choices(values: Sequence[object], default: object = None) -> list[Told]:
 def grid(sampler: str, real: Sequence[str]) -> str:
     """What is wrong with the sampler where the params *real* are real numbers."""
     return f"grid cannot list the real numbers of {', '.join(real)}; give choices" if sampler == "grid" and real else ""
+
+
+def kept_weights(weights: str, hold: str, head_dims: Mapping[tuple[str, ...], object]) -> list[Told]:
+    """What a space cannot ask of trained *weights* that are kept.
+
+    Args:
+        weights: ``fresh`` or ``keep``.
+        hold: ``width`` or ``head_dim``.
+        head_dims: the setting of that name, by the keys where it stands; ``None`` where it says nothing.
+    """
+    if weights != "keep":
+        return []
+    if hold != "head_dim":
+        return [(("hold",), "must be head_dim under `weights: keep`: trained heads that are split anew are scrambled")]
+    return [
+        (keys, "must be same under `weights: keep`: trained heads keep their features")
+        for keys, setting in head_dims.items()
+        if setting not in ("same", None)
+    ]
 
 
 def gpus_for(device: str, executor: str, gpus: float) -> str:

@@ -29,6 +29,7 @@ LOWEST = {"numpy": 1, "torch": 2}
 
 HOMES = {
     "safetensors": {"surgery"},
+    "onnxruntime": {"surgery"},
     "sklearn": {"timing", "diagnose"},
     "psutil": {"timing"},
     "pynvml": {"timing"},

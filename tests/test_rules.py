@@ -36,7 +36,6 @@ HUGE = 10**400
         (rules.a(int, "a number"), [1], ["1", None]),
         (rules.each(int, "numbers", least=1), [(1,), (1, 2)], [(), [1], ("1",), 1, None]),
         (rules.optional(rules.count), [None, 1], [0, "1"]),
-        (rules.later({"fresh"}, rules.LATER_WEIGHTS), ["fresh"], ["keep", "x", None]),
     ],
 )
 def test_a_rule_is_silent_about_what_keeps_it_alone(rule: Rule, sound: list[Any], refused: list[Any]) -> None:
@@ -50,14 +49,12 @@ def test_a_problem_names_the_value_the_rule_and_what_came() -> None:
             "trials": (0, rules.count),
             "epochs": (3, rules.count),
             "sampler": ("x", rules.one_of(("auto", "tpe", "gp"))),
-            "weights": ("keep", rules.later({"fresh"}, rules.LATER_WEIGHTS)),
             "seed": (HUGE, rules.seed),
         }
     )
     assert problems == [
         "trials: must be at least 1 (got 0)",
         "sampler: must be auto, tpe or gp (got 'x')",
-        "weights: keep is not available yet: trained heads cannot be pruned so far; write fresh",
         f"seed: must be at most 4294967295 (got int 1{'0' * 39}…)",
     ]
 
@@ -116,3 +113,15 @@ def test_values_that_do_not_go_together() -> None:
     ]
     assert rules.inline("inline", None, "local") == rules.inline("inline", 1, "local") == rules.inline("ray", 9, "x")
     assert rules.inline("ray", 9, "x") == []
+
+
+def test_trained_weights_keep_the_size_of_their_heads() -> None:
+    same: dict[tuple[str, ...], object] = {("head_dims",): "same", ("sites", "a", "head_dims"): None}
+    assert rules.kept_weights("keep", "head_dim", same) == []
+    assert rules.kept_weights("fresh", "width", {("head_dims",): [8]}) == []
+    assert rules.sentences(rules.kept_weights("keep", "width", {("head_dims",): [8]})) == [
+        "hold: must be head_dim under `weights: keep`: trained heads that are split anew are scrambled"
+    ]
+    assert rules.sentences(rules.kept_weights("keep", "head_dim", same | {("sites", "b", "head_dims"): (8,)})) == [
+        "sites.b.head_dims: must be same under `weights: keep`: trained heads keep their features"
+    ]

@@ -9,6 +9,7 @@ import typer
 
 from headtune.cli.check import check
 from headtune.cli.dashboard import dashboard
+from headtune.cli.export import export
 from headtune.cli.front import front
 from headtune.cli.init import init
 from headtune.cli.measure import measure
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (init, suggest, check, space, measure, search, front, report, dashboard):
+for _verb in (init, suggest, check, space, measure, search, front, export, report, dashboard):
     app.command()(_verb)
 
 

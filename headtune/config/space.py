@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, Tag
+from pydantic import AfterValidator, Field, Tag
 
 import headtune.rules as rules
 from headtune.config.section import Problem, Section, broken
@@ -18,22 +18,12 @@ from headtune.config.values import (
     Scalar,
     either,
     kind,
-    later,
-    refuse,
 )
 from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.options import SiteOptions, SpaceOptions
 from headtune.heads.setting import HeadRange, Stages
 from headtune.heads.site import Hold
-
-
-def _fresh(value: object) -> object:
-    if value != "fresh":
-        raise refuse("must be fresh, the only way so far: every trial trains what `model` returns")
-    return value
-
-
-Weights = Annotated[Literal["fresh"], BeforeValidator(_fresh), later(rules.LATER_WEIGHTS)]
+from headtune.trial.setup import Weights
 
 
 class RangeSection(Section):
@@ -155,13 +145,20 @@ class SpaceSection(Section):
     hold: Hold
     """width (head_dim = width / heads; parameters stay) or head_dim (width = heads × head_dim; parameters shrink)"""
     weights: Weights
-    """fresh (every trial starts from what `model` returns)"""
+    """fresh (every trial trains what `model` returns) or keep (it returns a trained model, whose heads are pruned)"""
     heads: Heads = "auto"
     tie: Tie = "none"
     sites: Annotated[dict[str, SiteSection], EMPTY] = Field(default_factory=dict)
     kv_heads: KvHeads = "same"
     head_dims: HeadDims = "same"
     params: Annotated[dict[Identifier, AnyParam], EMPTY] = Field(default_factory=dict)
+
+    def problems(self) -> Iterable[Problem]:
+        """What trained weights do not allow."""
+        head_dims: dict[tuple[str, ...], object] = {("head_dims",): self.head_dims}
+        for selector, section in self.sites.items():
+            head_dims["sites", selector, "head_dims"] = section.head_dims
+        return rules.kept_weights(self.weights, self.hold, head_dims)
 
     def build(self, head_dim: HeadDimConstraint | None = None) -> SpaceOptions:
         """The space as headtune's value, with the wanted head dimensions of the section ``constraints``."""

@@ -9,6 +9,8 @@ from headtune.heads.legal import divisors, head_counts, legal_heads, nearest
 from headtune.heads.mask import HeadMask
 from headtune.heads.options import SiteOptions, SpaceOptions
 from headtune.heads.plan import HeadPlan
+from headtune.heads.pruned import pruned_count
+from headtune.heads.ranking import Criterion, HeadRanking
 from headtune.heads.selector import select
 from headtune.heads.setting import HeadDims, HeadRange, Heads, KvHeads, Stages, Tie
 from headtune.heads.site import AttentionSite, Hold, Role
@@ -20,6 +22,7 @@ __all__ = [
     "AttentionSite",
     "Baselines",
     "Constraint",
+    "Criterion",
     "Dimension",
     "HeadChoice",
     "HeadCount",
@@ -28,6 +31,7 @@ __all__ = [
     "HeadMask",
     "HeadPlan",
     "HeadRange",
+    "HeadRanking",
     "Heads",
     "Hold",
     "KvHeads",
@@ -48,6 +52,7 @@ __all__ = [
     "legal_heads",
     "mixed_rule",
     "nearest",
+    "pruned_count",
     "rule_heads",
     "rule_of_thumb",
     "select",

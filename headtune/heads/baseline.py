@@ -38,15 +38,20 @@ class Baselines:
         return (*first, *(alias for alias, name in self.aliases.items() if name in first))
 
 
-def baselines(sites: Sequence[AttentionSite], options: SpaceOptions) -> Baselines:
+def baselines(sites: Sequence[AttentionSite], options: SpaceOptions, *, trained: bool = False) -> Baselines:
     """The present counts, the rule of thumb, its mixed form, and the space's smallest and largest plan.
 
     The first three may lie outside of the space.
 
+    Args:
+        sites: the model's.
+        options: of the space.
+        trained: whether the heads are trained and kept, as :meth:`SearchSpace.of` takes it.
+
     Raises:
         SpaceError: the options leave no space.
     """
-    space = SearchSpace.of(sites, options)
+    space = SearchSpace.of(sites, options, trained=trained)
     named = {
         "present": HeadPlan.present(sites),
         "rule": rule_of_thumb(sites, options.hold),

@@ -9,6 +9,7 @@ from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.count import HeadCount
 from headtune.heads.legal import divisors, head_counts, listing
 from headtune.heads.options import SpaceOptions
+from headtune.heads.pruned import pruned_count
 from headtune.heads.setting import Heads, KvHeads, Settings, words
 from headtune.heads.site import AttentionSite
 
@@ -18,6 +19,9 @@ class Rule(NamedTuple):
 
     name: str
     allows: Callable[[AttentionSite, HeadCount], bool]
+
+
+_TRAINED = Rule("weights: keep", lambda site, count: pruned_count(site, count) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,14 @@ class Candidates:
 
     @classmethod
     def of(
-        cls, sites: tuple[AttentionSite, ...], settings: Mapping[str, Settings], options: SpaceOptions
+        cls,
+        sites: tuple[AttentionSite, ...],
+        settings: Mapping[str, Settings],
+        options: SpaceOptions,
+        *,
+        trained: bool = False,
     ) -> "Candidates":
-        """All that the sites could share under the options."""
+        """All that the sites could share under the options; only what pruning leaves if their heads are *trained*."""
         grouped = any(settings[site.path].kv_heads != "same" for site in sites)
         resized = any(settings[site.path].head_dims != "same" for site in sites)
         counts: dict[HeadChoice, dict[str, HeadCount]] = {}
@@ -50,7 +59,7 @@ class Candidates:
         return cls(
             counts=dict(sorted(counts.items())),
             sites=sites,
-            rules=_rules(sites, settings, options),
+            rules=(*_rules(sites, settings, options), *([_TRAINED] if trained else [])),
             tie=f"tie: {options.tie}",
         )
 

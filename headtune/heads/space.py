@@ -32,8 +32,13 @@ class SearchSpace:
     groups: tuple[Equal | Ramp, ...]
 
     @classmethod
-    def of(cls, sites: Sequence[AttentionSite], options: SpaceOptions) -> "SearchSpace":
+    def of(cls, sites: Sequence[AttentionSite], options: SpaceOptions, *, trained: bool = False) -> "SearchSpace":
         """The space of the given sites under the given options.
+
+        Args:
+            sites: the model's.
+            options: what the person said.
+            trained: whether the heads are trained and kept, so that only pruning and merging change their counts.
 
         Raises:
             SpaceError: lists every override that matches no site, every listed number that is legal nowhere, and the
@@ -42,8 +47,11 @@ class SearchSpace:
         if not sites:
             raise SpaceError("the model has no attention site, so there is nothing to search")
         settings = options.settings(sites)
-        found = {name: Candidates.of(members, settings, options) for name, members in tied(sites, options.tie).items()}
-        dead, explained = dead_numbers(sites, settings, options)
+        found = {
+            name: Candidates.of(members, settings, options, trained=trained)
+            for name, members in tied(sites, options.tie).items()
+        }
+        dead, explained = dead_numbers(sites, settings, options, trained=trained)
         empty = [group for group in found.values() if not group.choices and explained.isdisjoint(group.sites)]
         problems = [*options.selector_problems(sites), *dead, *_empty_problems(empty)]
         if problems:

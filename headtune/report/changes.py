@@ -60,7 +60,7 @@ def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Chan
         ours, theirs = row.value(metric), against.value(metric)
         if ours is None or theirs is None or not math.isfinite(ours - theirs):
             continue
-        noise = SeedNoise.of([finalist.quality.get(metric, ()) for finalist in record.finalists])
+        noise = _noise(record, [finalist.quality.get(metric, ()) for finalist in record.finalists])
         estimates = row.quality.get(metric), against.quality.get(metric)
         doubt = _doubt_of_latency(row, against) if metric == "latency_ms" else _doubt(*estimates, noise)
         judged = _judge(direction_of(record, metric), ours - theirs)
@@ -73,7 +73,7 @@ def unjudged_changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> t
     found = []
     for metric, ours in row.test.items():
         if (theirs := against.test.get(metric)) is not None and math.isfinite(ours.mean - theirs.mean):
-            noise = SeedNoise.of([finalist.test.get(metric, ()) for finalist in record.finalists])
+            noise = _noise(record, [finalist.test.get(metric, ()) for finalist in record.finalists])
             doubt = _doubt(ours, theirs, noise)
             found.append(_change(metric, ours.mean, theirs.mean, judged=Judgement.UNKNOWN, doubt=doubt))
     return tuple(found)
@@ -101,11 +101,15 @@ def _judge(direction: Direction | None, difference: float) -> Judgement:
     return Judgement.BETTER if (difference > 0) == (direction == "maximize") else Judgement.WORSE
 
 
+def _noise(record: StudyRecord, values: Sequence[Sequence[float]]) -> SeedNoise:
+    return SeedNoise.of(values) if record.trains else SeedNoise.none()
+
+
 def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> Judgement | None:
     """Why a difference in quality may be none: seeds alone move it as far, or only one seed stands behind it."""
     if ours is None or theirs is None:
         return None
-    if min(ours.seeds, theirs.seeds) < 2:
+    if min(ours.seeds, theirs.seeds) < 2 and not noise.exact:
         return Judgement.ONE_SEED
     return None if noise.differ(ours.values, theirs.values) else Judgement.NOISE
 

@@ -111,18 +111,24 @@ def _tiles(record: StudyRecord, rows: Sequence[FrontRow], row: FrontRow) -> tupl
     known = {words: changes(record, row, other) for words, other in named.items()}
     tested = {words: unjudged_changes(record, row, other) for words, other in named.items()}
     measured = [
-        _tile(metric, row, row.quality.get(metric), known)
+        _tile(record, metric, row, row.quality.get(metric), known)
         for metric in shown_metrics(record, [row])
         if row.value(metric) is not None
     ]
-    return (*measured, *(_tile(metric, row, estimate, tested) for metric, estimate in row.test.items()))
+    return (*measured, *(_tile(record, metric, row, estimate, tested) for metric, estimate in row.test.items()))
 
 
-def _tile(metric: str, row: FrontRow, estimate: Estimate | None, known: dict[str, tuple[Change, ...]]) -> Tile:
+def _tile(
+    record: StudyRecord,
+    metric: str,
+    row: FrontRow,
+    estimate: Estimate | None,
+    known: dict[str, tuple[Change, ...]],
+) -> Tile:
     against = tuple((words, change) for words, found in known.items() for change in found if change.metric == metric)
     if estimate is not None:
         value, sign, error = spread(estimate.mean, estimate.deviation).partition("±")
-        detail = "one seed, so its noise is unknown"
+        detail = "one seed, so its noise is unknown" if record.trains else "exact: nothing is trained"
         if estimate.deviation is not None:
             detail = f"mean ± standard deviation over {count(estimate.seeds, 'seed')}"
         return Tile(title=metric_title(metric), value=value.strip(), error=sign + error, detail=detail, against=against)

@@ -22,7 +22,7 @@ _FIRST = ("number", "kind", "label", "outcome", "reason", "feasible", "on_front"
 _LAST = ("reports", "last_report", "repeat", "seed", "started", "ended")
 _GROUPS = (
     *_FIRST,
-    *("heads", "kv_heads", "head_dim", "param", "metric", "test", "violation", "latency", "seconds"),
+    *("heads", "kv_heads", "head_dim", "kept", "param", "metric", "test", "violation", "latency", "seconds"),
     *_LAST,
     *("verified", "recommended", "tied_with_best", "verified_metric", "verified_test", "verified_latency"),
 )
@@ -69,6 +69,7 @@ def _trial_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Row:
         "weights": record.weights,
         "plan": str(trial.plan),
         **_plan_columns(trial.plan),
+        **_kept_columns(record, trial.plan),
         **_columns("param", trial.params),
         **_columns("metric", trial.metrics),
         **_columns("test", trial.test_metrics),
@@ -90,6 +91,12 @@ def _plan_columns(plan: HeadPlan) -> Row:
         **{f"kv_heads:{path}": count.num_kv_heads for path, count in plan},
         **{f"head_dim:{path}": count.head_dim for path, count in plan},
     }
+
+
+def _kept_columns(record: StudyRecord, plan: HeadPlan) -> Row:
+    """The trained heads that stay, counted from 0."""
+    mask = record.kept(plan)
+    return {} if mask is None else {f"kept:{path}": " ".join(map(str, heads)) for path, heads in mask.kept}
 
 
 def _columns(group: str, values: Mapping[str, object]) -> Row:

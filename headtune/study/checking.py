@@ -1,14 +1,17 @@
 """Before anything is paid: does the task import, does the model run, does it take a plan?"""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from headtune.errors import SpaceError
+from headtune.errors import SpaceError, TaskError
 from headtune.heads import AttentionSite, Baselines, SearchSpace, baselines
 from headtune.study.spec import StudySpec
 from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilities
 from headtune.timing import count_parameters
 from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
+from headtune.trial.keeping import kept_model, rank_heads
 from headtune.trial.params import ParamValue
 from headtune.trial.task import Task
 
@@ -23,6 +26,7 @@ class Checked:
         baselines: the named plans that every search is compared with.
         possibilities: per site, what can be done to it.
         locked: what the task's missing functions lock, as sentences.
+        trains: whether trials train; else they score the pruned model as it is.
         parameters: weights of the model as it is.
     """
 
@@ -31,6 +35,7 @@ class Checked:
     baselines: Baselines
     possibilities: tuple[SitePossibility, ...]
     locked: tuple[str, ...]
+    trains: bool
     parameters: int
 
 
@@ -43,36 +48,52 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
 
     Raises:
-        TaskError: the task does not import, or ``model`` or ``inputs`` fail.
+        TaskError: the task does not import, ``model`` or ``inputs`` fail, or nothing trains weights that are fresh.
         SurgeryError: no attention is found, or the model does not take a plan.
         SpaceError: no plan is legal, or the present counts are the only one.
     """
     (observer or Silent()).phase("check", spec.task.name)
     task = spec.task.load()
+    trained = spec.weights == "keep"
+    if task.train is None and not trained:
+        raise TaskError(
+            f"task {spec.task.name}: has no train, but `weights: fresh` trains each plan; give train=(model, run), "
+            "or write `weights: keep` to score a trained model as it is"
+        )
     model = build_model(task, baseline_params(spec), spec.seed)
     inputs = probe_inputs(task, spec.latency.seq_len)
     sites = find_sites(model, inputs)
-    space = SearchSpace.of(sites, spec.space)
-    named = baselines(sites, spec.space)
+    space = SearchSpace.of(sites, spec.space, trained=trained)
+    named = baselines(sites, spec.space, trained=trained)
     other = next((plan for _, plan in named if plan in space and plan != named["present"]), None)
     if other is None:
         raise SpaceError(
             f"the space holds no other plan than the present counts {named['present'].label}: allow more in space.heads"
         )
-    apply_plan(model, other, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
+    if trained:
+        kept_model(model, other, inputs, rank_heads(replace(task, loss=None), model, inputs, sites), sites)
+    else:
+        apply_plan(model, other, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
     return Checked(
         sites=sites,
         space=space,
         baselines=named,
         possibilities=possibilities(model, inputs),
-        locked=_locked(task),
+        locked=_locked(task, trained),
+        trains=task.train is not None,
         parameters=count_parameters(model),
     )
 
 
-def _locked(task: Task) -> tuple[str, ...]:
-    optional = (
+def _locked(task: Task, trained: bool) -> tuple[str, ...]:
+    optional: list[tuple[Callable[..., Any] | None, str]] = [
         (task.evaluate, "no evaluate: the last report of train counts as the quality"),
         (task.test, "no test: finalists get no test score, only fresh seeds on the validation data"),
-    )
+    ]
+    if trained:
+        scored = None if task.loss is None or task.batches is None else task.loss
+        optional += [
+            (task.train, "no train: a pruned model is scored as it is"),
+            (scored, "no loss with batches: heads are ranked by the norms of their weights, not by gradients"),
+        ]
     return tuple(sentence for function, sentence in optional if function is None)

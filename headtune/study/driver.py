@@ -1,7 +1,10 @@
 """One driver's hold on a study: the ledger, what the check and the profile found, and who runs the trials."""
 
+from collections.abc import Mapping
+
 from headtune.errors import StudyChangedError
 from headtune.execute import InlineExecutor
+from headtune.heads import Criterion, HeadRanking
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.study.checking import Checked, baseline_params, check
 from headtune.study.facts import range_from_json, range_to_json
@@ -10,9 +13,15 @@ from headtune.study.preparing import trial_setup
 from headtune.study.profiling import Profile, profile, resolve_limits
 from headtune.study.reading import checked_to_json, manifest_of
 from headtune.study.spec import StudySpec
-from headtune.trial.build import named_params
+from headtune.trial.build import named_params, rank
 from headtune.trial.contract import Executor, Observer
 from headtune.trial.setup import TrialSetup
+
+RANKED: Mapping[Criterion, str] = {
+    "gradient": "trained heads stay by the gradients of their gates, by loss and batches of the task",
+    "norm": "trained heads stay by the norms of their value and output weights: the task has no loss with batches",
+}
+"""How heads were ranked, in words."""
 
 
 def open_ledger(spec: StudySpec) -> Ledger:
@@ -60,10 +69,12 @@ def prepare(spec: StudySpec, checked: Checked, ledger: Ledger, executor: Executo
 
     Raises:
         Infeasible: no plan can meet the constraints.
+        TaskError: the loss gives no gradients to rank trained heads by.
     """
+    ranking = _ranking(spec, checked, ledger, executor, observer)
     kept = ledger.recall("profile")
     if kept is None:
-        seen = profile(spec, checked, executor, observer)
+        seen = profile(spec, checked, executor, observer, ranking=ranking)
         if seen.latency is not None:
             ledger.remember("latency_range", range_to_json(seen.latency))
         ledger.remember("profile", {name: dict(metrics) for name, metrics in seen.measured.items()})
@@ -72,7 +83,23 @@ def prepare(spec: StudySpec, checked: Checked, ledger: Ledger, executor: Executo
         seen = Profile(measured=kept, latency=None if found is None else range_from_json(found))
     limits = resolve_limits(spec.limits, seen)
     ledger.remember("limits", limits)
-    return trial_setup(spec, checked, limits=limits, found=seen.latency)
+    return trial_setup(spec, checked, ranking=ranking, limits=limits, found=seen.latency)
+
+
+def _ranking(
+    spec: StudySpec, checked: Checked, ledger: Ledger, executor: Executor, observer: Observer
+) -> HeadRanking | None:
+    """Which trained heads are worth most; asked once, so that each plan keeps the same ones in every trial."""
+    if spec.weights == "fresh":
+        return None
+    kept = ledger.recall("ranking")
+    if kept is not None:
+        return HeadRanking.from_json(kept)
+    observer.phase("rank", "which trained heads are worth most")
+    ranking = executor.call(rank, trial_setup(spec, checked))
+    ledger.remember("ranking", ranking.to_json())
+    observer.note(RANKED[ranking.criterion])
+    return ranking
 
 
 def broker_of(

@@ -10,11 +10,13 @@ from headtune.study.record import Finalist, Verdict
 
 NOTHING_FEASIBLE = "no finalist meets every constraint and lies in the space"
 
+_NAMES = {"rule": "the rule of thumb", "present": "the present counts"}
+
 _FIRST = {"latency_ms": "fastest", "parameters": "smallest", "peak_memory_mb": "leanest"}
 
 
 def judge(
-    finalists: Sequence[Finalist], objectives: Sequence[Objective], budget: bool
+    finalists: Sequence[Finalist], objectives: Sequence[Objective], budget: bool, *, exact: bool = False
 ) -> tuple[tuple[Finalist, ...], Verdict]:
     """Mark ties with the best and choose.
 
@@ -26,13 +28,14 @@ def judge(
         finalists: every finalist, with at least one seed.
         objectives: the study's objectives, one of them a quality.
         budget: whether a limit on a measured metric is given.
+        exact: whether nothing is trained, so that a plan has one quality and no noise.
     """
     quality = next(goal for goal in objectives if not goal.measured)
     speed = next((goal for goal in objectives if goal.measured), None)
     able = [index for index, finalist in enumerate(finalists) if finalist.able]
     if not able:
         return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE)
-    noise = SeedNoise.of([finalist.quality[quality.metric] for finalist in finalists])
+    noise = SeedNoise.none() if exact else SeedNoise.of([one.quality[quality.metric] for one in finalists])
     marked = _mark_ties(finalists, able, quality, noise)
     best = min(able, key=lambda index: quality.loss(mean(marked[index].quality[quality.metric])))
     chosen, rule = (best, "the best") if budget else _knee(marked, able, objectives, best)
@@ -93,6 +96,8 @@ def _fastest_tie(
 
 def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, noise: SeedNoise) -> tuple[str, ...]:
     rows = [finalist.quality[quality.metric] for finalist in finalists]
+    if noise.exact:
+        return _exact_findings(finalists, chosen, quality)
     if noise.freedom == 0:
         return (
             f"Each finalist was trained on one seed only: no difference in {quality.metric} can be told from noise.",
@@ -103,15 +108,29 @@ def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, no
             f"Heads make no significant difference to {quality.metric} here: the finalists differ by at most "
             f"{max(map(mean, rows)) - min(map(mean, rows)):.4g}, and seeds alone spread them by {noise.sd:.4g}."
         )
-    for label in ("rule", "present"):
+    for label in _NAMES:
         named = next((finalist for finalist in finalists if label in finalist.labels), None)
         if named is not None and named is not finalists[chosen]:
             found.append(_against(finalists[chosen], named, label, quality, noise))
     return tuple(found)
 
 
+def _exact_findings(finalists: Sequence[Finalist], chosen: int, quality: Objective) -> tuple[str, ...]:
+    found = ["Nothing was trained: each plan was scored once, and equal means exactly equal."]
+    ours = finalists[chosen]
+    for label, name in _NAMES.items():
+        named = next((finalist for finalist in finalists if label in finalist.labels), None)
+        if named is not None and named is not ours:
+            a, b = mean(ours.quality[quality.metric]), mean(named.quality[quality.metric])
+            found.append(
+                f"Against {name} ({named.plan.label}), {ours.plan.label} changes {quality.metric} by {a - b:+.4g} "
+                f"({a:.4g} against {b:.4g})."
+            )
+    return tuple(found)
+
+
 def _against(chosen: Finalist, other: Finalist, label: str, quality: Objective, noise: SeedNoise) -> str:
-    name = {"rule": "the rule of thumb", "present": "the present counts"}[label]
+    name = _NAMES[label]
     a, b = chosen.quality[quality.metric], other.quality[quality.metric]
     gap = mean(a) - mean(b)
     sure = "significant" if noise.differ(a, b) else "a tie within the noise"

@@ -22,10 +22,17 @@ class SeedNoise:
     Attributes:
         sd: pooled standard deviation over seeds, in the metric's unit; ``inf`` beyond the finite numbers.
         freedom: degrees of freedom behind it; 0 where no plan has two seeds, and then nothing can be told apart.
+        exact: whether there is none, since nothing is trained: values differ or are equal.
     """
 
     sd: float
     freedom: int
+    exact: bool = False
+
+    @classmethod
+    def none(cls) -> "SeedNoise":
+        """No noise at all."""
+        return cls(sd=0.0, freedom=0, exact=True)
 
     @classmethod
     def of(cls, values: Sequence[Sequence[float]]) -> "SeedNoise":
@@ -36,7 +43,11 @@ class SeedNoise:
 
     def differ(self, a: Sequence[float], b: Sequence[float]) -> bool:
         """Whether the means of *a* and *b* differ beyond the noise (Student's t, pooled variance, two-sided)."""
-        if self.freedom == 0 or not a or not b:
+        if not a or not b:
+            return False
+        if self.exact:
+            return mean(a) != mean(b)
+        if self.freedom == 0:
             return False
         gap = abs(mean(a) - mean(b))
         error = self.sd * math.sqrt(1 / len(a) + 1 / len(b))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headtune.errors import MeasurementError, SpecError
+from headtune.heads import HeadRanking
 from headtune.study.checking import Checked, baseline_params
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
@@ -37,7 +38,12 @@ def needs(spec: StudySpec, metric: str) -> bool:
 
 
 def trial_setup(
-    spec: StudySpec, checked: Checked, *, limits: Mapping[str, float] | None = None, found: LatencyRange | None = None
+    spec: StudySpec,
+    checked: Checked,
+    *,
+    ranking: HeadRanking | None = None,
+    limits: Mapping[str, float] | None = None,
+    found: LatencyRange | None = None,
 ) -> TrialSetup:
     """What every worker of the study needs; without *found* nothing is timed against a reference yet."""
     return TrialSetup(
@@ -52,6 +58,7 @@ def trial_setup(
         needs_latency=needs(spec, "latency_ms"),
         needs_memory=needs(spec, "peak_memory_mb"),
         present=checked.baselines["present"],
+        ranking=ranking,
         reference_ms=None if found is None else found.reference_ms,
         baseline_params=baseline_params(spec),
         threads=spec.resources.cpus,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headtune.errors import Infeasible
-from headtune.heads import HeadPlan, Limit
+from headtune.heads import HeadPlan, HeadRanking, Limit
 from headtune.study.checking import Checked, baseline_params
 from headtune.study.preparing import trial_setup
 from headtune.study.record import LatencyRange
@@ -36,6 +36,7 @@ def profile(
     observer: Observer | None = None,
     plans: Mapping[str, HeadPlan] | None = None,
     latency: bool | None = None,
+    ranking: HeadRanking | None = None,
 ) -> Profile:
     """Measure the smallest, the rule's, the present and the largest plan in a worker like the trials'.
 
@@ -44,11 +45,12 @@ def profile(
     Args:
         plans: what to measure instead of :data:`PROFILED`; the present plan is always added.
         latency: whether to time; by default where an objective or a limit needs it.
+        ranking: which trained heads stay, where they are kept; it does not move what is measured.
     """
     (observer or Silent()).phase("profile", "timing plans before any training")
     chosen = dict(plans) if plans is not None else {name: checked.baselines[name] for name in PROFILED}
     chosen.setdefault("present", checked.baselines["present"])
-    setup = trial_setup(spec, checked)
+    setup = trial_setup(spec, checked, ranking=ranking)
     if latency is not None:
         setup = replace(setup, needs_latency=latency)
     distinct = list(dict.fromkeys(chosen.values()))

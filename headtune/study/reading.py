@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from headtune.errors import StorageError
+from headtune.heads import HeadRanking
 from headtune.pareto import Objective
 from headtune.search import Ledger, LedgerView
 from headtune.study.checking import Checked
@@ -59,6 +60,7 @@ def checked_to_json(checked: Checked) -> dict[str, Any]:
         "sites": sites_to_json(checked.sites),
         "baselines": plans_to_json(named),
         "space_size": checked.space.size,
+        "trains": checked.trains,
     }
 
 
@@ -72,7 +74,7 @@ def record_of(view: Ledger | LedgerView) -> StudyRecord:
     if checked is None:
         raise StorageError(f"study {view.name!r} holds nothing yet: run `headtune search` first")
     found, verdict, reference_point = (view.recall(key) for key in ("latency_range", "verdict", "reference_point"))
-    latency = manifest["latency"]
+    latency, ranking = manifest["latency"], view.recall("ranking")
     return StudyRecord(
         name=view.name,
         task=manifest["task"],
@@ -96,4 +98,6 @@ def record_of(view: Ledger | LedgerView) -> StudyRecord:
         verdict=None if verdict is None else verdict_from_json(verdict),
         reference_point=None if reference_point is None else tuple(reference_point),
         versions=manifest["versions"],
+        ranking=None if ranking is None else HeadRanking.from_json(ranking),
+        trains=checked.get("trains", True),
     )

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import mean
 
+from headtune.heads.mask import HeadMask
 from headtune.heads.plan import HeadPlan
+from headtune.heads.ranking import HeadRanking
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto.objective import Objective
 from headtune.timing.profile import LatencyProfile
@@ -99,6 +101,8 @@ class StudyRecord:
         verify_trials: the finalists' retrainings.
         reference_point: of the hypervolume, in the objectives' order; ``None`` until the baselines have finished.
         versions: package → version, and the platform.
+        ranking: which trained heads stay under a plan; ``None`` where no weights are kept.
+        trains: whether trials train; else a plan has one quality, without noise.
     """
 
     name: str
@@ -123,6 +127,8 @@ class StudyRecord:
     verdict: Verdict | None = None
     reference_point: tuple[float, ...] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    ranking: HeadRanking | None = None
+    trains: bool = True
 
     def __repr__(self) -> str:
         chosen = None if self.verdict is None else self.verdict.recommended
@@ -133,3 +139,7 @@ class StudyRecord:
     def present(self) -> HeadPlan:
         """The counts the model has today."""
         return self.baselines["present"]
+
+    def kept(self, plan: HeadPlan) -> HeadMask | None:
+        """The trained heads that stay under *plan*; ``None`` where no weights are kept."""
+        return None if self.ranking is None else self.ranking.mask(plan, self.sites)

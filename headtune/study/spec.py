@@ -124,7 +124,7 @@ class StudySpec:
             {
                 "name": (self.name, rules.folder_name),
                 "space": (self.space, rules.a(SpaceOptions, "SpaceOptions, such as SpaceOptions(hold='width')")),
-                "weights": (self.weights, rules.later({"fresh"}, rules.LATER_WEIGHTS)),
+                "weights": (self.weights, rules.one_of(get_args(Weights))),
                 "objectives": (self.objectives, rules.each(Objective, "Objective(metric=..., direction=...)", least=1)),
                 "constraints": (self.limits, rules.each(Limit, "Limit(metric=..., max=...) or HeadDimConstraint(...)")),
                 "params": (self.params, rules.a(Mapping, "a mapping of name to FloatParam, IntParam or ChoiceParam")),
@@ -153,8 +153,14 @@ class StudySpec:
         """What is wrong with values that are sound each by itself."""
         asked = self.resources
         real = [name for name, param in self.params.items() if isinstance(param, FloatParam)]
+        space = self.space
+        head_dims: dict[tuple[str, ...], object] = {("head_dims",): space.head_dims}
+        for selector, here in space.sites.items():
+            head_dims["sites", selector, "head_dims"] = here.head_dims
+        kept = rules.kept_weights(self.weights, space.hold, head_dims)
         return rules.sentences(
             [
+                *((("space", *keys), sentence) for keys, sentence in kept),
                 (("sampler",), rules.grid(self.search.sampler, real)),
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(

@@ -31,15 +31,18 @@ def verify(
 ) -> tuple[tuple[Finalist, ...], Verdict]:
     """Time the *chosen* trials' plans again, retrain them, and judge.
 
-    With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by. A finalist
+    With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by. Where the
+    task trains nothing, each plan is scored once more, which leaves its model and its test score. A finalist
     is judged by the trainings that came to their end; one without any is left out, and the verdict says so.
 
     Raises:
         TrialError: no plan that may be recommended was trained to its end; the next start tries them again.
     """
-    observer.phase("verify", f"finalists: {len(chosen)}, seeds each: {spec.verify.seeds}")
+    seeds = spec.verify.seeds if checked.trains else min(spec.verify.seeds, 1)
+    again = f"seeds each: {seeds}" if checked.trains else "nothing is trained, so each is scored once"
+    observer.phase("verify", f"finalists: {len(chosen)}, {again}")
     profiled = _profiled(setup, chosen, executor)
-    trainings = _retrained(spec, setup, chosen, ledger, executor, observer) if spec.verify.seeds else tuple(chosen)
+    trainings = _retrained(spec, setup, chosen, seeds, ledger, executor, observer) if seeds else tuple(chosen)
     finalists, lost, told = [], [], []
     for trial, seen in zip(chosen, profiled, strict=True):
         latest = _latest([training for training in trainings if identity(training) == identity(trial)])
@@ -53,7 +56,7 @@ def verify(
     if any(finalist.able for finalist in finalists) and not any(finalist.able for finalist in judged):
         ledger.remember(_AGAIN, max(training.number for training in trainings))
         raise nothing_retrained(lost, spec.output)
-    marked, verdict = judge(judged, spec.objectives, budget=bool(spec.limits))
+    marked, verdict = judge(judged, spec.objectives, budget=bool(spec.limits), exact=not checked.trains)
     return marked, replace(verdict, findings=(*told, *verdict.findings))
 
 
@@ -70,6 +73,7 @@ def _retrained(
     spec: StudySpec,
     setup: TrialSetup,
     chosen: Sequence[TrialRecord],
+    seeds: int,
     ledger: Ledger,
     executor: Executor,
     observer: Observer,
@@ -79,7 +83,7 @@ def _retrained(
         ledger,
         [
             Retraining(plan=trial.plan, params=trial.params, label=trial.label, repeat=repeat)
-            for repeat in range(1, spec.verify.seeds + 1)
+            for repeat in range(1, seeds + 1)
             for trial in chosen
         ],
         seed=spec.seed,

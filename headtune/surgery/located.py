@@ -8,7 +8,7 @@ from torch import nn
 from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite, Role
-from headtune.surgery.adapters import WHOLE, adapter_for
+from headtune.surgery.adapters import adapter_for, whole_blocks
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.probe import AttentionCall, Projections, watch
 
@@ -66,7 +66,7 @@ def block_path(model: nn.Module, call: AttentionCall) -> str:
     """The running module of a known family; else the innermost that holds the query projection, or any parameter."""
     paths = [frame.path for frame in reversed(call.frames)]
     for path in paths:
-        if any(adapter.matches(model.get_submodule(path)) for adapter in WHOLE):
+        if any(adapter.matches(model.get_submodule(path)) for adapter in whole_blocks()):
             return path
     queries = call.projections.q - {""}
     for path in paths:

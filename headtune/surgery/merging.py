@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from headtune.errors import PlanError
+from headtune.errors import PlanError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
@@ -16,8 +16,8 @@ from headtune.surgery.adapters.ownership import owner
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.plan_check import plan_problems
-from headtune.surgery.proof import followed, outputs_after, proven
-from headtune.surgery.refusals import check_workable
+from headtune.surgery.proof import Unproven, followed, outputs_after, proven
+from headtune.surgery.refusals import check_no_optimizer, check_workable
 from headtune.surgery.slicing import drop_outputs
 from headtune.surgery.wiring import Wiring
 
@@ -38,13 +38,21 @@ def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = T
         copy: False edits *model* itself, and puts everything back if that fails.
 
     Returns:
-        The copy, or *model* itself. An optimizer made before holds old parameters.
+        The copy, or *model* itself.
 
     Raises:
         PlanError: the plan asks for more than merging (every problem).
-        SurgeryError: a block cannot share heads (every reason), or the result computes something else.
+        SurgeryError: a block cannot share heads (every reason), or the result computes something else; or *copy* is
+            false and an optimizer holds the weights.
     """
     check_workable(model)
+    if not copy:
+        check_no_optimizer(model)
+    return merged(model, plan, inputs, copy=copy)
+
+
+def merged(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool) -> nn.Module:
+    """What :func:`merge_kv` returns, whoever holds the weights."""
     check_inputs(inputs)
     sites = Original(model, inputs).sites
     problems = [*plan_problems(plan, sites, "head_dim"), *_plan_problems(plan, sites)]
@@ -63,7 +71,14 @@ def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = T
             merge.make(opened)
 
     expected = outputs_after(model, inputs, changed, expand)
-    return proven(model, plan, inputs, changed, edit=share, expected=expected, copy=copy)
+    try:
+        return proven(model, plan, inputs, changed, edit=share, expected=expected, copy=copy)
+    except Unproven as failed:
+        suspects = [merge for merge in merges if failed.blamed or merge.fused]
+        reasons = [reason for merge in suspects if (reason := merge.why_not(model)) is not None]
+        if not reasons:
+            raise
+        raise SurgeryError(*reasons) from failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +88,13 @@ class Merge:
     Attributes:
         wanted: its counts afterwards.
         pools: weight → one pool for each head that remains.
+        fused: name of a weight that makes queries as well; None where keys and values have their own.
     """
 
     site: AttentionSite
     wanted: HeadCount
     pools: Mapping[str, tuple[Pool, ...]]
+    fused: str | None
 
     @classmethod
     def of(cls, site: AttentionSite, wiring: Wiring, wanted: HeadCount) -> "Merge":
@@ -90,7 +107,19 @@ class Merge:
                 for name in dict.fromkeys(name for features in members for name in features):
                     heads = dict.fromkeys(tuple(sorted(features[name])) for features in members)
                     pools.setdefault(name, []).append(tuple(heads))
-        return cls(site=site, wanted=wanted, pools={name: tuple(found) for name, found in pools.items()})
+        fused = next((name for features in wiring.q for name in features if name in pools), None)
+        return cls(site=site, wanted=wanted, pools={name: tuple(found) for name, found in pools.items()}, fused=fused)
+
+    def why_not(self, model: nn.Module) -> str | None:
+        """What may keep the block from sharing, as a sentence; None where nothing is known."""
+        reason = adapter_for(model.get_submodule(self.site.path)).why_not_rehead(model, self.site, self.wanted)
+        if reason is None and self.fused is not None:
+            name = self.fused.removeprefix(f"{self.site.path}.")
+            reason = (
+                f"{name} makes queries, keys and values head by head, and forward cuts it so; give keys and values "
+                "projections of their own, or keep their heads"
+            )
+        return None if reason is None else f"{self.site.path or 'the model'}: {reason}"
 
     def expand(self, model: nn.Module) -> None:
         """Give every head of a group the group's mean: what merging computes, without sharing."""
@@ -111,12 +140,15 @@ class Merge:
 
 
 def _plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite]) -> list[str]:
+    """What keeps counts that are legal from being those of a merge."""
     problems = []
     for site in sites:
         wanted = plan[site.path] if site.path in plan.paths else site.present
         if (wanted.num_heads, wanted.head_dim) != (site.num_heads, site.head_dim):
-            problems.append(f"{site.path}: merging keeps heads and head_dim, here {site.present}; the plan has {wanted}")
-        elif wanted.num_kv_heads < 1 or site.num_kv_heads % wanted.num_kv_heads:
+            problems.append(
+                f"{site.path}: merging keeps heads and head_dim, here {site.present}; the plan has {wanted}"
+            )
+        elif min(wanted) > 0 == wanted.num_heads % wanted.num_kv_heads and site.num_kv_heads % wanted.num_kv_heads:
             problems.append(
                 f"{site.path}: {site.num_kv_heads} key/value heads do not merge into {wanted.num_kv_heads} equal groups"
             )

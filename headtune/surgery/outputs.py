@@ -72,6 +72,20 @@ def difference(made: Outputs, expected: Outputs) -> str | None:
     return f"what it returns is off by {max(gaps):.3g} from what it should be" if gaps else None
 
 
+def returned_difference(made: object, expected: object) -> str | None:
+    """Where the floating-point tensors that two forward passes returned differ by more than rounding, in words.
+
+    They are compared in their order, however nested; ``None`` where all agree.
+    """
+    ours, theirs = list(_tensors(made)), list(_tensors(expected))
+    if [one.shape for one in ours] != [one.shape for one in theirs]:
+        shapes = [", ".join(str(tuple(one.shape)) for one in some) or "nothing" for some in (ours, theirs)]
+        return f"what it returns is {shapes[0]} where it should be {shapes[1]}"
+    rounding = _ROUNDING[_coarsest([_precision(one) for one in (*ours, *theirs)])] if ours else 0.0
+    gaps = [gap for one, other in zip(ours, theirs, strict=True) if (gap := _gap(one, other, rounding)) is not None]
+    return f"what it returns is off by {max(gaps):.3g} from what it should be" if gaps else None
+
+
 class _Listener(TorchFunctionMode):
     """Passes calls on to a recorder, and keeps what attention's output projections put out."""
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
-from headtune.surgery.adapters import ADAPTERS, FALLBACK
+from headtune.surgery.adapters import FALLBACK, adapters
 from headtune.surgery.changes import Change, second_try
 from headtune.surgery.original import Original
 from headtune.surgery.rng import isolated, seed_for
@@ -56,6 +56,6 @@ def _edited(model: nn.Module, made: Sequence[Change], seed: int) -> nn.Module:
         for change in made:
             seed_all(seed_for(change.site.path, seed))
             model = change.make(model)
-    for adapter in (*ADAPTERS, FALLBACK):
+    for adapter in (*adapters(), FALLBACK):
         adapter.settle(model)
     return model

@@ -12,10 +12,10 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.changes import Change, changes
 from headtune.surgery.inputs import Inputs
-from headtune.surgery.merging import merge_kv
+from headtune.surgery.merging import merged
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
-from headtune.surgery.pruning import prune
+from headtune.surgery.pruning import pruned
 from headtune.surgery.snapshot import Snapshot
 
 Removal = Callable[[Original, Sequence[AttentionSite]], None]
@@ -58,15 +58,15 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
     trial = _Trial(original)
     rehead = trial.reasons({site.path: count for site in original.sites if (count := other_width_count(site))})
     resize = trial.reasons({site.path: _other_head_dim_count(site) for site in original.sites})
-    pruned = trial.removals(_prune, [site for site in original.sites if site.num_heads > 1])
-    merged = trial.removals(_merge, [site for site in original.sites if site.num_kv_heads > 1])
+    without = trial.removals(_prune, [site for site in original.sites if site.num_heads > 1])
+    sharing = trial.removals(_merge, [site for site in original.sites if site.num_kv_heads > 1])
     return tuple(
         SitePossibility(
             site=site,
             rehead=rehead.get(site.path, f"{_place(site)}: no other count divides its width {site.width}"),
             resize=resize[site.path],
-            prune=pruned.get(site.path, f"{_place(site)}: its one head stays"),
-            merge=merged.get(site.path, f"{_place(site)}: its one key/value head is shared by all already"),
+            prune=without.get(site.path, f"{_place(site)}: its one head stays"),
+            merge=sharing.get(site.path, f"{_place(site)}: its one key/value head is shared by all already"),
         )
         for site in original.sites
     )
@@ -128,7 +128,7 @@ def other_width_count(site: AttentionSite) -> HeadCount | None:
 
 def _prune(original: Original, sites: Sequence[AttentionSite]) -> None:
     fewer = {site.path: range(site.group_size if site.num_kv_heads > 1 else 1, site.num_heads) for site in sites}
-    prune(original.model, fewer, original.inputs, copy=_is_block(sites))
+    pruned(original.model, fewer, original.inputs, copy=_is_block(sites))
 
 
 def _merge(original: Original, sites: Sequence[AttentionSite]) -> None:
@@ -136,7 +136,7 @@ def _merge(original: Original, sites: Sequence[AttentionSite]) -> None:
     for site in sites:
         kv_heads = max(count for count in divisors(site.num_kv_heads) if count < site.num_kv_heads)
         counts[site.path] = HeadCount(site.num_heads, kv_heads, site.head_dim)
-    merge_kv(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
+    merged(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
 
 
 def _is_block(sites: Sequence[AttentionSite]) -> bool:

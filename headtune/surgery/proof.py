@@ -8,8 +8,7 @@ from torch import nn
 from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
-from headtune.surgery.adapters import ADAPTERS
-from headtune.surgery.adapters.linears import why_not_linear
+from headtune.surgery.adapters import adapters
 from headtune.surgery.adapters.ownership import tied
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.located import survey
@@ -19,6 +18,7 @@ from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.saving import Earlier, noted
 from headtune.surgery.slicing import why_not_sliced
 from headtune.surgery.snapshot import Snapshot
+from headtune.surgery.tables import head_tables
 from headtune.surgery.transaction import copied
 from headtune.surgery.wiring import Followed, Wiring, follow
 
@@ -105,7 +105,7 @@ def proven(
         with torch.inference_mode(False):
             edited = opened(target, sites)
             edit(edited)
-            for adapter in ADAPTERS:
+            for adapter in adapters():
                 adapter.settle(edited)
         _prove(edited, inputs, plan, sites, expected)
         return noted(edited, earlier, plan)
@@ -170,16 +170,9 @@ def _not_running(model: nn.Module, plan: HeadPlan, sites: Sequence[AttentionSite
 
 def _still_sized(model: nn.Module, site: AttentionSite) -> str:
     """What in a block still counts the heads that it had."""
-    block = model.get_submodule(site.path)
-    tables = [
-        f"{name} {tuple(one.shape)}"
-        for name, one in (*block.named_parameters(), *block.named_buffers())
-        if one.dim() > 1 and site.num_heads in one.shape and why_not_linear(block, name) is not None
-    ]
-    if tables:
-        return (
-            f"{', '.join(tables)} is a table for {site.num_heads} heads, of which none can go: leave them as they are"
-        )
+    tables = head_tables(model.get_submodule(site.path), site.num_heads)
+    if tables is not None:
+        return f"{tables} is a table for {site.num_heads} heads, of which none can go: leave them as they are"
     return (
         f"something still counts {site.num_heads} heads, such as a number written into forward, a mask for every head, "
         "or biases like those of ALiBi: let forward read the count from the block, or leave the block as it is"

@@ -5,6 +5,7 @@ from functools import partial
 
 from torch import nn
 
+from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.mask import HeadMask
 from headtune.heads.plan import HeadPlan
@@ -14,7 +15,7 @@ from headtune.surgery.cutting import Cut, Cuts
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.proof import Unproven, followed, outputs_after, proven
-from headtune.surgery.refusals import check_workable
+from headtune.surgery.refusals import check_no_optimizer, check_workable
 
 
 def prune(
@@ -38,13 +39,21 @@ def prune(
         copy: False edits *model* itself, and puts everything back if that fails.
 
     Returns:
-        The copy, or *model* itself. An optimizer made before holds old parameters.
+        The copy, or *model* itself.
 
     Raises:
         PlanError: the mask does not fit the sites.
-        SurgeryError: a block cannot lose heads (every reason), or the result computes something else.
+        SurgeryError: a block cannot lose heads (every reason), or the result computes something else; or *copy* is
+            false and an optimizer holds the weights.
     """
     check_workable(model)
+    if not copy:
+        check_no_optimizer(model)
+    return pruned(model, mask, inputs, copy=copy)
+
+
+def pruned(model: nn.Module, mask: HeadMask | Mapping[str, Iterable[int]], inputs: Inputs, *, copy: bool) -> nn.Module:
+    """What :func:`prune` returns, whoever holds the weights."""
     check_inputs(inputs)
     sites = Original(model, inputs).sites
     mask = mask if isinstance(mask, HeadMask) else HeadMask.of(mask)
@@ -63,7 +72,7 @@ def prune(
     except Unproven as first:
         others = _like(model, first.blamed, losing)
         if not others:
-            raise
+            raise (_explained(model, plan, losing, first) or first) from first.__cause__
         try:
             return attempt(others)
         except Unproven:
@@ -77,6 +86,19 @@ def _like(model: nn.Module, blamed: Iterable[str], losing: Iterable[AttentionSit
     return frozenset(
         path for path, block in blocks.items() if type(block) in classes and adapter_for(block) is FALLBACK
     )
+
+
+def _explained(
+    model: nn.Module, plan: HeadPlan, losing: Iterable[AttentionSite], failed: Unproven
+) -> SurgeryError | None:
+    """What the families of the blamed blocks say of another count, which tells more than what PyTorch raised."""
+    reasons = []
+    for site in losing:
+        adapter = adapter_for(model.get_submodule(site.path))
+        reason = adapter.why_not_rehead(model, site, plan[site.path]) if adapter is not FALLBACK else None
+        if reason is not None:
+            reasons.append(f"{site.path or 'the model'}: {reason}")
+    return SurgeryError(*reasons) if failed.blamed and reasons else None
 
 
 def _plan_left(sites: Iterable[AttentionSite], cuts: Cuts) -> HeadPlan:

@@ -1,5 +1,6 @@
 """Models that surgery cannot work on as they come."""
 
+import gc
 from collections.abc import Iterator
 
 import torch
@@ -26,6 +27,30 @@ def check_workable(model: object) -> None:
     problems = tuple(dict.fromkeys(_problems(model)))
     if problems:
         raise SurgeryError(*problems)
+
+
+def check_no_optimizer(model: nn.Module) -> None:
+    """Refuse to replace weights in place that an optimizer holds: it would go on with the old ones, in silence.
+
+    Raises:
+        SurgeryError: names every such optimizer.
+    """
+    if _optimizers_of(model):
+        gc.collect()  # one that nobody holds any more is none
+    if found := _optimizers_of(model):
+        raise SurgeryError(
+            *(f"{name} holds weights that would be replaced: make it anew afterwards, or take a copy" for name in found)
+        )
+
+
+def _optimizers_of(model: nn.Module) -> list[str]:
+    held = {id(parameter) for parameter in model.parameters()}
+    optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
+    return [
+        type(one).__name__
+        for one in optimizers
+        if any(id(parameter) in held for group in one.param_groups for parameter in group["params"])
+    ]
 
 
 def _problems(model: nn.Module) -> Iterator[str]:

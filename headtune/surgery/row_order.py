@@ -1,7 +1,7 @@
 """Keeping the rows of a fused projection in their roles when heads are counted otherwise.
 
-Where a projection holds query, key and value of each head side by side (GPT-NeoX, BLOOM), another count cuts it at other
-places, and rows of trained queries would turn into keys and values without a word.
+Where a projection holds query, key and value of each head side by side (GPT-NeoX, BLOOM), another count cuts it at
+other places, and rows of trained queries would turn into keys and values without a word.
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.plan_check import plan_problems
-from headtune.surgery.refusals import check_workable
+from headtune.surgery.refusals import check_no_optimizer, check_workable
 from headtune.surgery.saving import Earlier, noted
 
 
@@ -50,8 +50,9 @@ def apply_plan(
         The copy, or *model* itself.
 
     Raises:
-        SurgeryError: the plan does not fit (every problem), a block cannot be changed, or the changed model does not
-            compute what the plan says. Nothing has changed then.
+        SurgeryError: the plan does not fit (every problem), a block cannot be changed, the changed model does not
+            compute what the plan says, or *copy* is false and an optimizer holds weights that change. Nothing has
+            changed then.
     """
     check_workable(model)
     check_inputs(inputs)
@@ -67,6 +68,8 @@ def apply_plan(
         raise SurgeryError(*problems)
     if not copy and any(change.resizes and not change.site.path for change in made):
         raise SurgeryError("the model is itself the attention block that changes its size: use copy=True")
+    if not copy and any(change.resizes for change in made):
+        check_no_optimizer(model)
     model = copied(model) if copy else model
     earlier = Earlier(model)
     return noted(perform(model, plan, made, original, seed), earlier, plan)

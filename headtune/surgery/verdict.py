@@ -13,6 +13,7 @@ from headtune.surgery.changes import Change
 from headtune.surgery.located import Survey, survey
 from headtune.surgery.original import Original
 from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.tables import head_tables
 
 _NEAR = 1e-3  # a scale may be stored in half precision
 
@@ -39,7 +40,7 @@ def verdict(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
     try:
         found = survey(model, original.inputs)
     except ForwardFailed as failed:
-        return _not_running(failed, made)
+        return _not_running(model, failed, made)
     wrong = dict(
         [*_wrong_rotations(found, made, original), *_wrong_scales(found, made, original), *_wrong_counts(found, plan)]
     )
@@ -57,14 +58,22 @@ _REMEDY = (
 )
 
 
-def _not_running(failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
+def _not_running(model: nn.Module, failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
     """Blame the block that was running, or else all that were changed."""
     blamed = [change for change in made if _inside(failed.path, change.site.path)] or made
     asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in blamed)
+    reason = next((reason for change in blamed if (reason := _fixed_heads(model, change)) is not None), _REMEDY)
     return Verdict(
-        problems=(f"{asked}: forward raises {in_words(failed.error)}; {_REMEDY}",),
+        problems=(f"{asked}: forward raises {in_words(failed.error)}; {reason}",),
         blamed=frozenset(change.site.path for change in blamed),
     )
+
+
+def _fixed_heads(model: nn.Module, change: Change) -> str | None:
+    """What in a block goes on counting the heads that it had."""
+    heads = change.site.num_heads
+    tables = head_tables(model.get_submodule(change.site.path), heads) if change.wanted.num_heads != heads else None
+    return None if tables is None else f"{tables} is a table for {heads} heads; keep the number of heads"
 
 
 def _wrong_counts(found: Survey, plan: HeadPlan) -> Iterator[tuple[str, str]]:
@@ -90,7 +99,8 @@ def _wrong_scales(found: Survey, made: Sequence[Change], original: Original) -> 
         if block is None or old == new or isclose(block.call.scale, new**-0.5, rel_tol=_NEAR):
             continue
         expected = rescaled(original.scale(path), old, new, tolerance=_NEAR)
-        if not isclose(block.call.scale, expected, rel_tol=_NEAR):
+        by_layer = original.scale(path) * (old / new) ** 0.5  # divided by something else as well
+        if not any(isclose(block.call.scale, sound, rel_tol=_NEAR) for sound in (expected, by_layer)):
             yield (
                 path,
                 f"its scores are still scaled by {block.call.scale:.4g}, where {new} features per head need "
@@ -99,7 +109,7 @@ def _wrong_scales(found: Survey, made: Sequence[Change], original: Original) -> 
 
 
 def _wrong_rotations(found: Survey, made: Sequence[Change], original: Original) -> Iterator[tuple[str, str]]:
-    """A table of rotary positions that did not follow head_dim may run in silence, where it rotates a part of a head."""
+    """A table of rotary positions that did not follow head_dim may run in silence, rotating a part of a head."""
     for change in made:
         path, old, new = change.site.path, change.site.head_dim, change.wanted.head_dim
         rotated = found.blocks[path].call.rotated if path in found.blocks else 0

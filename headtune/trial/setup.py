@@ -7,6 +7,7 @@ from typing import Literal
 
 from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.plan import HeadPlan
+from headtune.heads.ranking import HeadRanking
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto.objective import Objective
 from headtune.timing.protocol import LatencyProtocol
@@ -31,6 +32,7 @@ class TrialSetup:
         needs_latency: whether ``latency_ms`` is an objective or limited.
         needs_memory: whether ``peak_memory_mb`` is an objective or limited.
         present: the counts the model has today: the reference that every plan is timed against.
+        ranking: which heads stay, where trained weights are kept; ``None`` where they are not, or nothing is scored.
         reference_ms: the frozen median of the present plan, in ms; ``None`` until it is profiled.
         baseline_params: what the reference model is built with.
         threads: intra-op CPU threads of a trial.
@@ -51,6 +53,7 @@ class TrialSetup:
     needs_latency: bool
     needs_memory: bool
     present: HeadPlan
+    ranking: HeadRanking | None = None
     reference_ms: float | None = None
     baseline_params: Mapping[str, ParamValue] = field(default_factory=dict)
     threads: int = 1

@@ -12,9 +12,9 @@ _TIMINGS = ("_runtime", "_per_second", "_compilation_time", "_preparation_time")
 def trainer_callback(run: Run) -> Any:  # noqa: ANN401
     """A callback for ``Trainer(callbacks=[…])`` that reports every evaluation to *run* and stops when it says so.
 
-    A report holds what ``compute_metrics`` returns and the loss, named as Trainer names them (``eval_loss``); the study's
-    objective is one of these names. When the study wants no more of the trial, training ends after that evaluation and
-    ``train()`` raises :class:`headtune.StopTrial`, which a task's ``train`` lets pass.
+    A report holds what ``compute_metrics`` returns and the loss, named as Trainer names them (``eval_loss``); the
+    study's objective is one of these names. When the study wants no more of the trial, training ends after that
+    evaluation and ``train()`` raises :class:`headtune.StopTrial`, which a task's ``train`` lets pass.
 
     Example:
         >>> trainer = Trainer(model, args, …, callbacks=[headtune.trainer_callback(run)])

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _LONGEST_DETAIL = 20_000
 
+_UNTRAINED = "scored as it is: the task trains nothing"
+
 
 def run_trial(setup: TrialSetup, request: TrialRequest, channel: Channel) -> TrialResult:
     """Build the model, apply the plan, measure it alone, and train it, reporting as it goes.
@@ -109,7 +111,7 @@ class _Trial:
         self._keep(model)
         return TrialResult(
             outcome=Outcome.OK,
-            message=Outcome.OK.sentence,
+            message=Outcome.OK.sentence if task.train is not None else _UNTRAINED,
             metrics=metrics,
             test_metrics=test,
             seconds=self.clock.seconds,
@@ -120,7 +122,8 @@ class _Trial:
         setup, request = self.setup, self.request
         if setup.models_dir is not None and request.kind == "verify" and request.repeat == 1:
             skeleton = Skeleton(plan=request.plan, hold=setup.hold, params=request.params)
-            save_checkpoint(model, setup.models_dir / f"{request.plan.label[:60]}-{request.key[:6]}", skeleton)
+            counts = request.plan.label.replace("/", "_")[:60]  # 8/2 would be a folder in a folder
+            save_checkpoint(model, setup.models_dir / f"{counts}-{request.key[:6]}", skeleton)
 
     def _quality(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
         reported = dict(run.last)

@@ -6,7 +6,7 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
-VERBS = ("init", "suggest", "check", "space", "measure", "search", "front", "report", "dashboard")
+VERBS = ("init", "suggest", "check", "space", "measure", "search", "front", "export", "report", "dashboard")
 
 
 def test_help_lists_every_verb(run: Run) -> None:

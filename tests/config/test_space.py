@@ -70,7 +70,11 @@ def test_hold_and_weights_have_no_default() -> None:
             "is missing; write width (head_dim = width / heads; parameters stay) or "
             "head_dim (width = heads × head_dim; parameters shrink)",
         ),
-        (("weights",), "is missing; write fresh (every trial starts from what `model` returns)"),
+        (
+            ("weights",),
+            "is missing; write fresh (every trial trains what `model` returns) or keep (it returns a trained model, "
+            "whose heads are pruned)",
+        ),
     ]
 
 
@@ -78,15 +82,21 @@ def test_hold_and_weights_have_no_default() -> None:
     ("keys", "where", "sentence"),
     [
         ({"hold": "widht"}, "hold", "must be width or head_dim (got 'widht'); did you mean width?"),
+        ({"weights": "frozen"}, "weights", "must be fresh or keep (got 'frozen')"),
         (
-            {"weights": "keep"},
-            "weights",
-            "keep is not available yet: trained heads cannot be pruned so far; write fresh",
+            {"weights": "keep", "hold": "width"},
+            "hold",
+            "must be head_dim under `weights: keep`: trained heads that are split anew are scrambled",
         ),
         (
-            {"weights": "frozen"},
-            "weights",
-            "must be fresh, the only way so far: every trial trains what `model` returns (got 'frozen')",
+            {"weights": "keep", "head_dims": [8, 16]},
+            "head_dims",
+            "must be same under `weights: keep`: trained heads keep their features",
+        ),
+        (
+            {"weights": "keep", "sites": {"a": {"head_dims": [8]}}},
+            "sites.a.head_dims",
+            "must be same under `weights: keep`: trained heads keep their features",
         ),
         (
             {"heads": "atuo"},

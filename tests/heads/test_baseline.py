@@ -4,6 +4,7 @@ from headtune.errors import SpaceError
 from headtune.heads.baseline import baselines
 from headtune.heads.options import SpaceOptions
 from headtune.heads.plan import HeadPlan
+from headtune.heads.setting import HeadRange
 from headtune.heads.site import AttentionSite
 from headtune.heads.space import SearchSpace
 
@@ -66,3 +67,17 @@ def test_the_first_three_may_lie_outside_the_space() -> None:
 def test_an_empty_space_has_no_baselines() -> None:
     with pytest.raises(SpaceError):
         baselines(sites(64, 8), SpaceOptions(hold="width", heads=[3]))
+
+
+def test_the_baselines_of_trained_heads_have_no_more_heads_than_at_present() -> None:
+    sites = [
+        AttentionSite(path=f"layer.{layer}", role="self", embed_dim=512, num_heads=4, num_kv_heads=2, head_dim=128)
+        for layer in range(2)
+    ]
+    options = SpaceOptions(hold="head_dim", heads=HeadRange(max=16), kv_heads="auto")
+    named = baselines(sites, options, trained=True)
+    space = SearchSpace.of(sites, options, trained=True)
+    assert all(plan in space for _, plan in named)
+    assert named["largest"] == named["present"] == named["rule"]  # the rule says 8; they have 4
+    assert named["rule-mixed"]["layer.0"] == (2, 1, 128)
+    assert baselines(sites, options)["largest"]["layer.0"].num_heads == 16

@@ -245,3 +245,35 @@ def test_a_common_set_that_is_empty_names_its_sites() -> None:
         "1, 2, 4, 8, 16, 32, 64 heads, because heads: [4] rules out 6 of 7, heads: [1, 2] rules out 5 of 7; "
         "loosen the first"
     )
+
+
+def test_trained_heads_only_become_fewer_whatever_is_named() -> None:
+    options = SpaceOptions(hold="head_dim", heads=HeadRange(max=16), kv_heads="auto")
+    space = SearchSpace.of([site("a", num_heads=4, num_kv_heads=2)], options, trained=True)
+    counts = sorted(tuple(plan["a"])[:2] for plan in space)
+    # Two key/value heads of two query heads each; 3 heads would need unequal groups, or one group that has three.
+    assert counts == [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2)]
+    assert space.size == 5
+    assert SearchSpace.of([site("a", num_heads=4, num_kv_heads=2)], options).size > 5
+
+
+def test_trained_heads_without_groups_may_have_every_smaller_count() -> None:
+    space = SearchSpace.of([site("a"), site("b")], SpaceOptions(hold="head_dim"), trained=True)
+    assert space.size == 64
+    assert heads(space.largest) == [8, 8]
+
+
+def test_listed_counts_that_trained_heads_cannot_have_are_named() -> None:
+    one = site("a", num_heads=4, num_kv_heads=2)
+    with pytest.raises(SpaceError) as caught:
+        SearchSpace.of([one], SpaceOptions(hold="head_dim", heads=(2, 8), kv_heads=(1, 4)), trained=True)
+    assert caught.value.problems == (
+        "heads: 8 is legal for none of these sites; legal: 1, 2, 3, 4",
+        "kv_heads: 4 is legal for none of these sites; legal: 1, 2",
+    )
+
+
+def test_a_space_that_trained_heads_leave_empty_says_so() -> None:
+    one = site("a", num_heads=4, num_kv_heads=4)
+    with pytest.raises(SpaceError, match="because weights: keep rules out all 4"):
+        SearchSpace.of([one], SpaceOptions(hold="head_dim", head_dims=(16,)), trained=True)

@@ -140,3 +140,20 @@ def test_equal_points_are_no_front_with_a_knee() -> None:
     same = [finalist(heads, (0.9, 0.9), 1.0) for heads in (1, 2, 4)]
     _, verdict = judge(same, GOALS, budget=False)
     assert (verdict.recommended, verdict.rule) == (0, "the best accuracy")
+
+
+def test_where_nothing_is_trained_one_value_is_the_truth() -> None:
+    scored = (
+        finalist(1, (0.700,), 1.0, "rule"),
+        finalist(2, (0.90999,), 1.1),
+        finalist(4, (0.91,), 1.6),
+        finalist(8, (0.91,), 3.0, "present"),
+    )
+    marked, verdict = judge(scored, GOALS, budget=True, exact=True)
+    assert verdict.recommended == 2
+    assert [one.tied_with_best for one in marked] == [False, False, True, True]
+    assert verdict.findings == (
+        "Nothing was trained: each plan was scored once, and equal means exactly equal.",
+        "Against the rule of thumb (1), 4 changes accuracy by +0.21 (0.91 against 0.7).",
+        "Against the present counts (8), 4 changes accuracy by +0 (0.91 against 0.91).",
+    )

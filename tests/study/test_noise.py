@@ -70,3 +70,10 @@ def test_values_whose_sums_overflow_are_told_apart_or_not_but_never_nan() -> Non
     wild = SeedNoise.of([(1.7e308, -1.7e308), (1.7e308, -1.7e308)])
     assert wild.sd == math.inf
     assert not wild.differ((1.7e308,), (-1.7e308,))
+
+
+def test_where_nothing_is_trained_equal_means_exactly_equal() -> None:
+    exact = SeedNoise.none()
+    assert exact.differ((0.5,), (0.5 + 2**-53,))
+    assert not exact.differ((0.5,), (0.5,))
+    assert not exact.differ((), (0.5,))

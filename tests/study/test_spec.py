@@ -88,7 +88,7 @@ def test_values_of_the_wrong_kind_are_told_at_once(make_spec: MakeSpec) -> None:
     ) == (
         "name: must be letters, digits, '.', '_' and '-', at most 100: it names a folder (got 'a/b')",
         "space: must be SpaceOptions, such as SpaceOptions(hold='width') (got 3)",
-        "weights: must be fresh (got 'kept')",
+        "weights: must be fresh or keep (got 'kept')",
         "objectives: must be a list of Objective(metric=..., direction=...), 1 at least (got ())",
         "constraints: must be a list of Limit(metric=..., max=...) or HeadDimConstraint(...) (got [])",
         "params: must be a mapping of name to FloatParam, IntParam or ChoiceParam (got 3)",

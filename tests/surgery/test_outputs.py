@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from headtune.nn import HeadedAttention
-from headtune.surgery.outputs import Outputs, difference, outputs
+from headtune.surgery.outputs import Outputs, difference, outputs, returned_difference
 from headtune.surgery.probe import ForwardFailed
 
 
@@ -171,3 +171,14 @@ def test_something_must_be_comparable() -> None:
     assert difference(put_out(), put_out()) == nothing
     assert difference(put_out(w=X), put_out(w=X)) is None
     assert difference(put_out(X), put_out(X, X)) == "it returns 1 tensors where it should return 2"
+
+
+def test_what_was_returned_is_compared_in_order_however_nested() -> None:
+    a, b = torch.randn(3, 4), torch.randn(2)
+    assert returned_difference([a, b], {"x": a.clone(), "y": (b.clone(), 3, "text")}) is None
+    assert returned_difference((a,), (a * (1 + 1e-6),)) is None  # rounding of float32
+    moved = returned_difference((a, b), (a, b + 0.5))
+    assert moved == "what it returns is off by 0.5 from what it should be"
+    assert returned_difference((a,), (a, b)) == "what it returns is (3, 4) where it should be (3, 4), (2,)"
+    assert returned_difference("text", (b,)) == "what it returns is nothing where it should be (2,)"
+    assert returned_difference((), ()) is None

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from headtune.errors import SurgeryError
-from headtune.surgery.refusals import check_workable
+from headtune.surgery.refusals import check_no_optimizer, check_workable
 
 
 def refusal(model: object) -> str:
@@ -64,3 +64,25 @@ def test_every_lazy_module_is_named() -> None:
     )
     model(torch.ones(1, 3))
     check_workable(model)
+
+
+def test_an_optimizer_of_other_weights_or_one_that_is_gone_is_no_hindrance() -> None:
+    model, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    kept = torch.optim.AdamW(other.parameters())
+    gone = torch.optim.SGD(model.parameters(), lr=0.1)
+    gone.state["itself"] = gone  # only the garbage collector finds that nobody holds it
+    del gone
+    check_no_optimizer(model)
+    with pytest.raises(SurgeryError) as caught:
+        check_no_optimizer(other)
+    assert str(caught.value) == "AdamW holds weights that would be replaced: make it anew afterwards, or take a copy"
+    assert kept.param_groups
+
+
+def test_every_optimizer_is_named() -> None:
+    model = nn.Linear(2, 2)
+    both = [torch.optim.AdamW(model.parameters()), torch.optim.SGD([model.bias], lr=0.1)]
+    with pytest.raises(SurgeryError) as caught:
+        check_no_optimizer(model)
+    assert sorted(problem.split()[0] for problem in caught.value.problems) == ["AdamW", "SGD"]
+    assert len(both) == 2

@@ -1,5 +1,6 @@
 """The person's model and inputs, and the model with a plan applied."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,11 @@ import torch
 from torch import nn
 
 from headtune.errors import SpaceError, SurgeryError, TaskError
-from headtune.heads import HeadCount, HeadPlan
-from headtune.surgery import find_sites
+from headtune.heads import HeadCount, HeadPlan, HeadRanking
+from headtune.surgery import find_sites, prune
 from headtune.timing import LatencyProtocol
-from headtune.trial import Task, TaskObject, TrialSetup
-from headtune.trial.build import build_model, build_planned, inputs_of, named_params, probe_inputs
+from headtune.trial import Task, TaskObject, TaskReference, TrialSetup
+from headtune.trial.build import build_model, build_planned, inputs_of, named_params, probe_inputs, rank
 
 WIDTH = 8
 
@@ -120,3 +121,40 @@ def test_a_planned_model_computes_with_the_plan_and_keeps_the_weights() -> None:
 def test_a_plan_that_the_model_does_not_take_is_refused() -> None:
     with pytest.raises(SurgeryError, match="nowhere"):
         build_planned(setup(), task(), HeadPlan.of({"nowhere": HeadCount(1, 1, 8)}), {}, 0)
+
+
+TRAINED = TaskReference(target="trained.py:task", base=Path(__file__).parents[1] / "tasks", args={})
+
+
+def keeping(**args: Any) -> TrialSetup:
+    reference = replace(TRAINED, args=args)
+    loaded = reference.load()
+    sites = find_sites(loaded.model(), loaded.inputs(3, None))
+    present = HeadPlan.present(sites)
+    return replace(setup(), task=reference, sites=sites, hold="head_dim", weights="keep", present=present)
+
+
+def test_trained_heads_stay_by_the_studys_ranking_whatever_the_seed() -> None:
+    wanted = keeping()
+    task = wanted.task.load()
+    ranking = HeadRanking(scores={"layers.0": (4, 3, 2, 1), "layers.1": (1, 1, 1, 2)}, criterion="gradient")
+    plan = HeadPlan.of({"layers.0": HeadCount(2, 2, 4), "layers.1": HeadCount(1, 1, 4)})
+    models = [build_planned(replace(wanted, ranking=ranking), task, plan, {}, seed) for seed in (0, 7)]
+    truth = prune(task.model(), {"layers.0": [0, 1], "layers.1": [3]}, task.inputs(3, None)).state_dict()
+    for model in models:
+        assert all(torch.equal(value, truth[name]) for name, value in model.state_dict().items())
+
+
+def test_a_setup_without_a_ranking_goes_by_the_norms() -> None:
+    wanted = keeping()
+    plan = HeadPlan.of({"layers.0": HeadCount(2, 2, 4), "layers.1": HeadCount(1, 1, 4)})
+    model = build_planned(wanted, wanted.task.load(), plan, {}, 0)
+    task = wanted.task.load()
+    truth = prune(task.model(), {"layers.0": [1, 3], "layers.1": [0]}, task.inputs(3, None)).state_dict()
+    assert all(torch.equal(value, truth[name]) for name, value in model.state_dict().items())
+
+
+def test_the_ranking_is_the_same_each_time() -> None:
+    assert rank(keeping()) == rank(keeping())
+    assert rank(keeping()).criterion == "gradient"
+    assert rank(keeping(scored=False)).criterion == "norm"

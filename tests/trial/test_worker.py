@@ -12,14 +12,16 @@ import pytest
 import torch
 from torch import nn
 
+import headtune
 from headtune.errors import StopTrial
-from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan
+from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan, HeadRanking
 from headtune.pareto import Objective
 from headtune.surgery import find_sites
 from headtune.surgery.checkpoint import load_checkpoint
 from headtune.timing import LatencyProtocol
 from headtune.trial import Measurement, Outcome, Run, Task, TaskObject, TaskReference, TrialRequest, TrialSetup
 from headtune.trial.build import build_planned
+from headtune.trial.importing import import_file
 from headtune.trial.worker import run_trial
 
 TASKS = Path(__file__).parents[1] / "tasks"
@@ -172,6 +174,44 @@ def test_a_plan_for_other_sites_ends_the_trial_not_the_study() -> None:
     result = run_trial(setup(), request(foreign), Recorder())
     assert result.outcome is Outcome.CRASHED
     assert "nowhere" in result.message
+
+
+def test_a_task_that_trains_nothing_scores_the_kept_model(tmp_path: Path) -> None:
+    task = TaskReference(target="trained.py:task", base=TASKS)
+    loaded = task.load()
+    sites = find_sites(loaded.model(), loaded.inputs(3, None))
+    wanted = setup(
+        task=task,
+        sites=sites,
+        hold="head_dim",
+        weights="keep",
+        objectives=(Objective(metric="likeness", direction="maximize"),),
+        present=HeadPlan.present(sites),
+        ranking=HeadRanking(scores={"layers.0": (0, 3, 1, 2), "layers.1": (3, 2, 0, 1)}, criterion="gradient"),
+        models_dir=tmp_path,
+    )
+    chosen = HeadPlan.of({"layers.0": HeadCount(2, 2, 4), "layers.1": HeadCount(2, 1, 4)})
+    channel = Recorder()
+    result = run_trial(wanted, request(chosen, kind="verify", repeat=1), channel)
+    assert (result.outcome, result.message) == (Outcome.OK, "scored as it is: the task trains nothing")
+    assert channel.reports == []
+    assert result.metrics.keys() == {"likeness"}
+    assert result.test_metrics.keys() == {"test_likeness"}
+    assert result.metrics == run_trial(wanted, request(chosen, seed=99), Recorder()).metrics
+    (folder,) = tmp_path.iterdir()
+    assert folder.name == "2-2_1-012345"
+    built = build_planned(wanted, loaded, chosen, {}, seed=0)
+    back = headtune.load(folder, fresh_stack)
+    assert all(torch.equal(value, back.state_dict()[name]) for name, value in built.state_dict().items())
+    assert loaded.evaluate is not None
+    assert loaded.evaluate(back) == result.metrics
+
+
+def fresh_stack() -> nn.Module:
+    """The skeleton of the trained model, with weights that are not its own."""
+    module = import_file(TASKS / "trained.py", "trained")
+    stack: nn.Module = module.Stack(module.HEADS)
+    return stack
 
 
 Train = Callable[[nn.Module, Run], None]

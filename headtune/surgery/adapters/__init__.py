@@ -9,11 +9,8 @@ from headtune.surgery.adapters.hugging_face import HuggingFace
 from headtune.surgery.adapters.input_sized import InputSized
 from headtune.surgery.adapters.torch_mha import TorchMHA
 
-WHOLE: tuple[Adapter, ...] = (Headed(), TorchMHA())
-"""The families whose class is the whole block."""
-
-ADAPTERS: tuple[Adapter, ...] = (*WHOLE, HuggingFace())
-"""The families that are known by their class."""
+_WHOLE: tuple[Adapter, ...] = (Headed(), TorchMHA())
+_REGISTERED: list[Adapter] = []
 
 FALLBACK: Adapter = Handwritten()
 """For every other module."""
@@ -22,16 +19,33 @@ SECOND_FALLBACK: Adapter = InputSized()
 """For a module that the fallback could not resize."""
 
 
+def register_adapter(adapter: Adapter) -> None:
+    """Let *adapter* serve the modules that it matches, before every other one; the last one registered comes first.
+
+    Register it where the model is defined: workers import the task's file, and so know it too. Its class of modules is
+    taken for whole blocks, as that of ``nn.MultiheadAttention`` is. Check it with :func:`headtune.surgery.conformance`.
+    """
+    _REGISTERED.insert(0, adapter)
+
+
+def whole_blocks() -> tuple[Adapter, ...]:
+    """The adapters of families whose class is the whole block."""
+    return (*_REGISTERED, *_WHOLE)
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """The adapters of families that are known by their class, the first match first."""
+    return (*whole_blocks(), HuggingFace())
+
+
 def adapter_for(module: nn.Module) -> Adapter:
     """The adapter of the family that *module* is of."""
-    return next((adapter for adapter in ADAPTERS if adapter.matches(module)), FALLBACK)
+    return next((adapter for adapter in adapters() if adapter.matches(module)), FALLBACK)
 
 
 __all__ = [
-    "ADAPTERS",
     "FALLBACK",
     "SECOND_FALLBACK",
-    "WHOLE",
     "Adapter",
     "Handwritten",
     "Headed",
@@ -39,4 +53,7 @@ __all__ = [
     "InputSized",
     "TorchMHA",
     "adapter_for",
+    "adapters",
+    "register_adapter",
+    "whole_blocks",
 ]

@@ -93,9 +93,10 @@ def fields_of(config: object) -> Mapping[str, object]:
     """What a configuration holds, by name."""
     if isinstance(config, dict):
         return config
+    added = vars(config) if type(config).__dictoffset__ else {}
     if dataclasses.is_dataclass(config):
-        return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return vars(config)
+        return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)} | added
+    return added
 
 
 def changed_copy(config: object, changed: Mapping[str, object]) -> object:

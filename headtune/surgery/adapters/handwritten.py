@@ -49,7 +49,10 @@ class Handwritten:
 
     def why_no_groups(self, block: nn.Module) -> str | None:
         """Why a block that says nothing of key/value heads cannot share them."""
-        return f"{type(block).__name__} has no attribute that holds its key/value heads, as in self.num_kv_heads"
+        return (
+            f"{type(block).__name__} has no attribute that holds its key/value heads; store them, as in "
+            "self.num_kv_heads, and let forward repeat each for the heads that share it"
+        )
 
     def sized_by_head_dim(self, block: nn.Module, site: AttentionSite) -> Iterator[str]:
         """Reasons why the block cannot take another head_dim."""

@@ -28,7 +28,7 @@ def why_not_linear(model: nn.Module, weight: str) -> str | None:
 
 
 def resize(model: nn.Module, weight: str, *, made: int | None = None, read: int | None = None) -> None:
-    """Let the linear map of that *weight* put out (*made*) or *read* other features; it keeps its place, hooks and type.
+    """Let the linear map of that *weight* put out (*made*) or *read* other features; place, hooks and type stay.
 
     Tensors whose shape changes are new ones, drawn as the model draws them: by the nearest ``_init_weights(module)``
     around it (the custom of transformers and of nanoGPT), else by the module's own ``reset_parameters``. The others

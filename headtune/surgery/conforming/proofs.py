@@ -4,11 +4,11 @@ A wrong result is an :class:`AssertionError`; a refusal passes through as the er
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headtune.errors import HeadtuneError, SurgeryError
 from headtune.heads.count import HeadCount
@@ -17,11 +17,11 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.checkpoint import load, save
 from headtune.surgery.conforming.case import Case
+from headtune.surgery.conforming.comparing import bitwise, expect_counts, how_kept
 from headtune.surgery.conforming.wording import counts_in_words, sites_in_words
 from headtune.surgery.find import find_sites
 from headtune.surgery.gates import gated
 from headtune.surgery.inferred_hold import apply
-from headtune.surgery.inputs import Inputs
 from headtune.surgery.merging import merge_kv
 from headtune.surgery.outputs import difference, outputs
 from headtune.surgery.possible import other_width_count
@@ -34,13 +34,13 @@ def rehead(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) -> str:
     """Another count of the same width: the model that its author builds with that count."""
     plan = HeadPlan.of({site.path: _other_count(site) for site in sites})
     reheaded = apply(model, plan, case.inputs)
-    _expect_counts(reheaded, plan, case.inputs)
-    kept = _how_kept(reheaded.state_dict(), model.state_dict())
+    expect_counts(reheaded, plan, case.inputs)
+    kept = how_kept(model, reheaded, case.inputs)
     if case.rebuild is None:
         return f"computes {counts_in_words(plan)}, {kept}"
     truth = case.rebuild(plan).eval()
     truth.load_state_dict(reheaded.state_dict())
-    equal = _bitwise(reheaded, truth, case.inputs)
+    equal = bitwise(reheaded, truth, case.inputs)
     apart = difference(outputs(reheaded, case.inputs), outputs(truth, case.inputs))
     assert equal or apart is None, f"{case.name} re-headed to {plan}: {apart}"
     return f"computes {counts_in_words(plan)}, {'bitwise' if equal else 'but for rounding'} as if built so, {kept}"
@@ -50,7 +50,7 @@ def resize(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) -> str:
     """One more head, or group of heads, of the same size: wider projections."""
     plan = HeadPlan.of({site.path: _one_group_more(site) for site in sites})
     resized = apply(model, plan, case.inputs)
-    _expect_counts(resized, plan, case.inputs)
+    expect_counts(resized, plan, case.inputs)
     grown = sum(one.numel() for one in resized.parameters()) - sum(one.numel() for one in model.parameters())
     assert grown > 0, f"{case.name}: {plan} is more heads of the same size, but {grown:,} parameters more"
     return f"computes {counts_in_words(plan)} with {grown:,} parameters more"
@@ -78,25 +78,25 @@ def merge(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) -> str:
     if all(plan[site.path] == site.present for site in sites):
         return "nothing to merge: one key/value head"
     merged = merge_kv(model, plan, case.inputs)
-    _expect_counts(merged, plan, case.inputs)
+    expect_counts(merged, plan, case.inputs)
     shrunk = sum(one.numel() for one in model.parameters()) - sum(one.numel() for one in merged.parameters())
     assert shrunk > 0, f"{case.name} merged to {plan}: {shrunk:,} parameters fewer"
     return f"computes {counts_in_words(plan)}, equal to the model with each group's mean in every head"
 
 
 def save_and_load(case: Case, model: nn.Module, sites: Sequence[AttentionSite], folder: Path) -> str:
-    """The most changed model that there is, pruned, else re-headed, else as it was: written and read."""
+    """The pruned and the re-headed model, as far as there are such, else the model as it was: written and read."""
     other = HeadPlan.of({site.path: other_width_count(site) or site.present for site in sites})
-    ways: Mapping[str, Callable[[], nn.Module]] = {
-        "pruned": lambda: prune(model, _kept(sites), case.inputs),
-        "re-headed": lambda: apply(model, other, case.inputs),
-        "unchanged": lambda: model,
+    changed = {
+        "pruned": _made(lambda: prune(model, _kept(sites), case.inputs)),
+        "re-headed": _made(lambda: apply(model, other, case.inputs)),
     }
-    word, changed = next((word, made) for word, way in ways.items() if (made := _made(way)) is not None)
-    save(changed, folder)
-    loaded = load(folder, type(model) if is_pretrained(model) else case.build).eval()
-    assert _bitwise(loaded, changed.eval(), case.inputs), f"{case.name}, {word}: loaded is not what was saved"
-    return f"{word}, loaded bitwise"
+    made = {word: one for word, one in changed.items() if one is not None} or {"unchanged": model}
+    for word, one in made.items():
+        save(one, folder / word)
+        loaded = load(folder / word, type(model) if is_pretrained(model) else case.build).eval()
+        assert bitwise(loaded, one.eval(), case.inputs), f"{case.name}, {word}: loaded is not what was saved"
+    return f"{' and '.join(made)}, loaded bitwise"
 
 
 def _made(way: Callable[[], nn.Module]) -> nn.Module | None:
@@ -104,27 +104,6 @@ def _made(way: Callable[[], nn.Module]) -> nn.Module | None:
         return way()
     except HeadtuneError:
         return None
-
-
-def _expect_counts(model: nn.Module, plan: HeadPlan, inputs: Inputs) -> None:
-    computed = {site.path: site.present for site in find_sites(model, inputs)}
-    assert computed == dict(plan), f"computes {computed}, where the plan says {plan}"
-
-
-def _how_kept(made: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str:
-    """That every weight is the one it was, or has the same features in another order."""
-    moved = [name for name, tensor in before.items() if not torch.equal(made[name], tensor)]
-    for name in moved:
-        by_feature = [tensor.sort(0).values for tensor in (made[name], before[name])]
-        assert torch.equal(*by_feature), f"{name} has other values than before"
-    return "features moved to where they keep their roles" if moved else "weights untouched"
-
-
-def _bitwise(one: nn.Module, other: nn.Module, inputs: Inputs) -> bool:
-    left, right = outputs(one, inputs).returned, outputs(other, inputs).returned
-    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
-    assert pairs, "the models return nothing that can be compared"
-    return all(torch.equal(a, b) for a, b in pairs)
 
 
 def _other_count(site: AttentionSite) -> HeadCount:

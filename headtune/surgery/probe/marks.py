@@ -57,6 +57,11 @@ class Mark:
     mixture: bool = False
     call: int | None = None
 
+    @property
+    def softmax(self) -> bool:
+        """Whether it holds a softmax of anything."""
+        return self.loose or self.weights is not None
+
 
 _NONE = Mark()
 
@@ -108,6 +113,7 @@ def _carried(
     maps = [mark for tensor, mark in marked if _same_map(tensor, output)]
     # Where the maps of several heads became fewer ones, these are no longer softmaxes of scores.
     mixed = [mark for tensor, mark in marked if _fewer_maps(tensor, output)]
+    turned = [mark for tensor, mark in marked if _turned(tensor, output)]
     scores = next((mark.scores for mark in maps if mark.scores is not None), None)
     # A sum is where the residual stream takes the output over: what comes later is no output projection.
     made = [mark.call for tensor, mark in marked if tensor.numel() == output.numel() and mark.call is not None]
@@ -115,7 +121,7 @@ def _carried(
         flow=flow,
         scores=None if scores is None else replace(scores, scale=scores.scale * factor),
         weights=next((mark.weights for mark in maps if mark.weights is not None), None),
-        loose=any(mark.loose for mark in maps) or any(mark.loose or mark.weights is not None for mark in mixed),
+        loose=any(mark.loose for mark in maps) or any(mark.softmax for mark in (*mixed, *turned)),
         mixture=any(mark.mixture for mark in maps) or any(mark.mixture or mark.weights is not None for mark in mixed),
         call=made[0] if made and function not in PLUS else None,
     )
@@ -132,6 +138,11 @@ def _table(function: object, others: Sequence[Tensor]) -> int:
 def _fewer_maps(before: Tensor, after: Tensor) -> bool:
     """Whether ``(…, T, S)`` maps came out as fewer maps."""
     return after.dim() >= 2 and after.shape[-2:] == before.shape[-2:] and after.numel() < before.numel()
+
+
+def _turned(before: Tensor, after: Tensor) -> bool:
+    """Whether maps came out with their dimensions in another order."""
+    return before.dim() > 2 and after.numel() == before.numel() and after.shape[-2:] != before.shape[-2:]
 
 
 def _copies(function: object, source: Tensor, output: Tensor) -> int:

@@ -118,7 +118,9 @@ class Recorder:
             known = self.calls[made].projections
             self.calls[made] = replace(self.calls[made], projections=replace(known, out=known.out | {name}))
         flow = Flow(weights=frozenset({name}), positions=positions, entered=source)
-        self._trail.put(result, Mark(flow=flow))
+        # A map from heads to heads (talking heads) leaves weights that are no softmax of one head's scores.
+        mixed = self._trail.on(source).softmax and result.numel() == source.numel() and source.dim() > 2
+        self._trail.put(result, Mark(flow=flow, loose=mixed))
 
     def _name(self, tensor: Tensor) -> str | None:
         """The parameter that this tensor is, or is a view of."""

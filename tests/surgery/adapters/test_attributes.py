@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from headtune.heads.count import HeadCount
-from headtune.surgery.adapters.attributes import held, set_counts, set_values, written
+from headtune.surgery.adapters.attributes import fields_of, held, set_counts, set_values, written
 
 PRESENT, WANTED = HeadCount(8, 2, 16), HeadCount(4, 1, 32)
 
@@ -133,3 +133,21 @@ def test_values_can_be_set_by_any_rule() -> None:
     block = Block(a=1, config={"b": 1, "c": 2})
     set_values(block, lambda values: {name: 5 for name, value in values.items() if value == 1 and name != "training"})
     assert (block.a, block.config) == (5, {"b": 5, "c": 2})
+
+
+def test_a_dataclass_holds_what_was_added_to_it_as_well() -> None:
+    @dataclass
+    class Config:
+        heads: int = 4
+
+    config = Config()
+    config.head_dim = 6  # type: ignore[attr-defined]
+    assert fields_of(config) == {"heads": 4, "head_dim": 6}
+
+
+def test_a_dataclass_without_a_dict_holds_its_fields() -> None:
+    @dataclass(slots=True)
+    class Config:
+        heads: int = 4
+
+    assert fields_of(Config()) == {"heads": 4}

@@ -35,7 +35,10 @@ def test_without_one_it_is_refused() -> None:
 
 
 def test_another_grouping_needs_an_attribute_of_its_own() -> None:
-    expected = "Block has no attribute that holds its key/value heads, as in self.num_kv_heads"
+    expected = (
+        "Block has no attribute that holds its key/value heads; store them, as in self.num_kv_heads, and let forward "
+        "repeat each for the heads that share it"
+    )
     assert reason((4, 2, 6), num_heads=4) == expected
     assert reason((4, 2, 6), num_heads=4, num_kv_heads=4) is None
     assert reason((4, 2, 6), num_heads=4, n_rep=1) is None

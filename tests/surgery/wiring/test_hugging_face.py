@@ -226,16 +226,16 @@ def test_albert_is_pruned_as_the_one_block_that_it_is() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("T5", r"; relative_attention_bias\.weight \(32, 8\) is a table for 8 heads, of which none can go: leave them"),
-        ("BLOOM", "; something still counts 8 heads, such as a number written into forward, a mask for every head, "),
+        ("T5", "relative_attention_bias.weight is a table of biases for 8 heads; keep the number of heads"),
+        ("BLOOM", "the model makes ALiBi biases for 8 heads and no others; keep the number of heads"),
     ],
 )
 def test_tables_for_every_head_are_refused(name: str, reason: str) -> None:
     case = NO_PRUNING[name]
     model = case.build(transformers, "eager")
-    with pytest.raises(SurgeryError, match=reason) as caught:
+    with pytest.raises(SurgeryError) as caught:
         prune(model, {case.path: range(1, H)}, case.given)
-    assert str(caught.value).startswith(f"{case.path} with 7x{D}: forward raises RuntimeError: ")
+    assert str(caught.value) == f"{case.path}: {reason}"
 
 
 def test_norms_over_all_heads_are_refused() -> None:

@@ -1,0 +1,86 @@
+"""Trained weights that are kept: which heads are worth most, and a model with the best of them left."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from torch import Tensor, nn
+
+from headtune.diagnose import importance, norm_importance
+from headtune.errors import TaskError
+from headtune.heads import AttentionSite, HeadPlan, HeadRanking
+from headtune.surgery import Inputs, merge_kv, prune
+from headtune.surgery.transaction import copied
+from headtune.trial.calling import calling
+from headtune.trial.fitting import to_device
+from headtune.trial.task import Task
+
+SCORED_BATCHES = 64
+"""Batches by whose gradients heads are ranked: enough for the order to settle, whatever the size of the data."""
+
+
+def kept_model(
+    model: nn.Module, plan: HeadPlan, inputs: Inputs, ranking: HeadRanking, sites: Sequence[AttentionSite]
+) -> nn.Module:
+    """A copy of a trained *model* with the heads that *plan* keeps, the best by *ranking*.
+
+    Heads are pruned first; where the plan has fewer key/value heads than are left then, these are merged.
+
+    Args:
+        model: left as it is: a person's function may return the same one each time.
+        plan: counts for every site.
+        inputs: arguments of ``forward``.
+        ranking: of the heads of *sites*.
+        sites: the model's.
+
+    Raises:
+        PlanError: trained heads cannot have these counts.
+        SurgeryError: a block cannot lose heads, or the result computes something else.
+    """
+    mask = ranking.mask(plan, sites)
+    pruned = mask.plan(sites)
+    model = copied(model)
+    if pruned != HeadPlan.present(sites):
+        model = prune(model, mask, inputs, copy=False)
+    return model if pruned == plan else merge_kv(model, plan, inputs, copy=False)
+
+
+def rank_heads(task: Task, model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -> HeadRanking:
+    """The worth of every head of a trained *model*.
+
+    By the gradients of their gates over the first batches of the task, where it has ``loss`` and ``batches``; else by
+    the norms of their value and output weights.
+
+    Args:
+        task: the person's.
+        model: on the device where it is to run.
+        inputs: arguments of ``forward``.
+        sites: the model's.
+
+    Raises:
+        TaskError: ``batches`` or ``loss`` failed, or gives no gradient or no number.
+        SurgeryError: the heads of a block cannot be told apart (every reason).
+    """
+    device = next(model.parameters()).device
+    paths = [site.path for site in sites]
+    if task.loss is None or task.batches is None:
+        scores = norm_importance(model, inputs, paths=paths)
+        return HeadRanking(scores=_numbers(scores), criterion="norm")
+    loss, batches = task.loss, task.batches
+    first: list[Any] = calling("batches", lambda: list(islice(batches(), SCORED_BATCHES)))
+    scores = importance(
+        model,
+        (to_device(batch, device) for batch in first),
+        lambda model, batch: calling("loss", lambda: loss(model, batch)),
+        inputs=inputs,
+        paths=paths,
+    )
+    ranking = HeadRanking(scores=_numbers(scores), criterion="gradient")
+    wild = [path for path, row in scores.items() if not bool(row.isfinite().all())]
+    if wild:
+        raise TaskError(f"task.loss: its gradient at the heads of {', '.join(wild)} is not finite; heads have no order")
+    return ranking
+
+
+def _numbers(scores: dict[str, Tensor]) -> dict[str, tuple[float, ...]]:
+    return {path: tuple(row.tolist()) for path, row in scores.items()}

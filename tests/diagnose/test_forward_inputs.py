@@ -1,0 +1,67 @@
+"""The inputs of a model are those that the loss hands to it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from headtune.diagnose.forward_inputs import forward_inputs
+from headtune.errors import TaskError
+
+Make = Callable[[str], nn.Module]
+
+
+def test_positional_arguments_named_ones_and_both(make: Make, batches: list[Tensor]) -> None:
+    model, x = make("fused"), batches[0]
+    seen = forward_inputs(model, x, lambda model, x: model(x).sum())
+    assert isinstance(seen, tuple)
+    assert seen == (x,)
+    assert forward_inputs(model, x, lambda model, x: model(x=x, scale=2.0).sum()) == {"x": x, "scale": 2.0}
+    assert forward_inputs(model, x, lambda model, x: model(x, scale=2.0).sum()) == {"x": x, "scale": 2.0}
+
+
+def test_the_first_call_counts_and_no_hook_stays(make: Make, batches: list[Tensor]) -> None:
+    model = make("fused")
+    first, second, _ = batches
+    assert forward_inputs(model, first, lambda model, x: (model(x) + model(second)).sum()) == (first,)
+    assert not model._forward_pre_hooks
+
+
+def test_no_gradient_is_kept_and_no_hook_stays_behind_a_loss_that_raises(make: Make, batches: list[Tensor]) -> None:
+    model = make("fused")
+    graphs: list[bool] = []
+
+    def broken(model: nn.Module, x: Tensor) -> Tensor:
+        graphs.append(model(x).requires_grad)
+        raise KeyError("label")
+
+    with pytest.raises(KeyError, match="label"):
+        forward_inputs(model, batches[0], broken)
+    assert graphs == [False]
+    assert not model._forward_pre_hooks
+
+
+def test_a_loss_that_never_calls_the_model(make: Make, batches: list[Tensor]) -> None:
+    with pytest.raises(TaskError) as caught:
+        forward_inputs(make("fused"), batches[0], lambda model, x: model.layers[0](x).sum())
+    assert str(caught.value) == (
+        "importance: loss never calls model(…) itself, so the inputs of Stack are unknown; "
+        "give inputs=…, the arguments of its forward"
+    )
+
+
+def test_arguments_without_names_beside_named_ones() -> None:
+    class Open(nn.Module):
+        def forward(self, *parts: Tensor, **options: Any) -> Tensor:
+            return torch.stack(parts).sum()
+
+    x = torch.ones(2)
+    assert forward_inputs(Open(), x, lambda model, x: model(x, x)) == (x, x)
+    with pytest.raises(TaskError) as caught:
+        forward_inputs(Open(), x, lambda model, x: model(x, scale=1))
+    assert str(caught.value) == (
+        "importance: loss calls Open with arguments without names beside named ones; "
+        "give inputs=…, the arguments of its forward"
+    )

@@ -1,0 +1,124 @@
+"""What headtune can do to each architecture, against the table that is kept in the documentation.
+
+``python tests/surgery/test_conformance.py`` writes that table, ``headtune/surgery/CONFORMANCE.md``, anew. The tests
+compare which cells are proven and which refused; the sentences may change with the versions of torch and transformers.
+"""
+
+import re
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from families import of_torch
+
+import headtune.surgery
+from headtune.surgery import Case, Finding, conformance
+
+TABLE = Path(headtune.surgery.__file__).with_name("CONFORMANCE.md")
+COLUMNS = ("found", "re-head", "resize", "prune", "merge", "save/load")
+MUST_PROVE = ("BERT", "ViT", "GPT-2", "BART", "Llama", "nn.Transformer", "nanoGPT, fused projection")
+"""Families in which everything is proven; only key/value heads cannot be merged where forward has no word for them."""
+
+INTRODUCTION = """# Conformance
+
+What headtune can do to each family of models, tried on a small member by `tests/surgery/test_conformance.py`, which
+also writes this page. Check a family of your own with `headtune.surgery.conformance(Case(...), folder)`.
+
+A proven cell was done, and compared: the re-headed model with the one that its author builds with that count, in the
+last bit; the pruned one with the whole model whose heads have gates of zero, in float64; the merged one with the
+model in which every head has its group's mean; the loaded one with the saved one, in the last bit. Every other cell is
+a refusal, with the reason below.
+"""
+
+
+def of_handwritten() -> ModuleType:
+    pytest.importorskip("einops")
+    from families import handwritten
+
+    return handwritten
+
+
+def of_transformers() -> ModuleType:
+    pytest.importorskip("transformers")
+    from families import of_transformers
+
+    return of_transformers
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Every family, by name."""
+    modules = (of_torch, of_handwritten(), of_transformers())
+    return {case.name: case for module in modules for case in module.cases()}
+
+
+def committed() -> dict[str, list[str]]:
+    """Name of a family → its cells, as the table has them."""
+    rows = re.findall(r"^\| (?!architecture|---)(.+) \|$", TABLE.read_text(), re.MULTILINE)
+    return {name: cells for name, *cells in (row.split(" | ") for row in rows)}
+
+
+def found_in(case: Case, folder: Path) -> dict[str, Finding]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return conformance(case, folder)
+
+
+def cells(findings: dict[str, Finding]) -> list[str]:
+    """Where attention cannot be seen, nothing else is tried."""
+    words = {column: "proven" if one.proven else "refused" for column, one in findings.items()}
+    return [words.get(column, "–") for column in COLUMNS]
+
+
+@pytest.mark.parametrize("name", committed())
+def test_every_cell_is_what_the_table_says(name: str, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    findings = found_in(cases()[name], tmp_path / "model")
+    assert cells(findings) == committed()[name], {column: one.words for column, one in findings.items()}
+    assert all(one.words.strip() for one in findings.values())
+
+
+def test_the_table_has_every_family() -> None:
+    assert list(committed()) == list(cases())
+    assert len(committed()) >= 22
+
+
+@pytest.mark.parametrize("name", MUST_PROVE)
+def test_the_families_that_prove_everything(name: str) -> None:
+    expected = dict.fromkeys(COLUMNS, "proven") | ({"merge": "refused"} if "nanoGPT" in name else {})
+    assert dict(zip(COLUMNS, committed()[name], strict=True)) == expected
+
+
+def test_every_refusal_of_the_table_has_its_sentence() -> None:
+    every = [
+        (name, column, cell) for name, row in committed().items() for column, cell in zip(COLUMNS, row, strict=True)
+    ]
+    refused = {(name, column) for name, column, cell in every if cell == "refused"}
+    said = re.findall(r"^- \*\*(.+)\*\*, (\S+): (.+)$", TABLE.read_text(), re.MULTILINE)
+    assert {(name, column) for name, columns, _ in said for column in columns.split("+")} == refused
+    assert all(sentence[-1] not in ":;," and len(sentence) > 30 for _, _, sentence in said)
+
+
+def table() -> str:
+    """The page."""
+    rows, reasons = [], []
+    for name, case in cases().items():
+        with tempfile.TemporaryDirectory() as folder:
+            findings = found_in(case, Path(folder) / "model")
+        rows.append(f"| {name} | {' | '.join(cells(findings))} |")
+        refused: dict[str, list[str]] = {}
+        for column, one in findings.items():
+            if not one.proven:
+                refused.setdefault(one.words, []).append(column)
+        reasons += [f"- **{name}**, {'+'.join(columns)}: {words}" for words, columns in refused.items()]
+    head = [f"| architecture | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    return "\n".join([INTRODUCTION, *head, *rows, "", "## Reasons", "", *reasons, ""])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    TABLE.write_text(table())
