@@ -79,11 +79,9 @@ class Study:
         """Describe the study; nothing runs and nothing is opened yet.
 
         Args:
-            task: the problem.
-            space: which counts may be tried.
+            task, space: the problem, and which counts may be tried.
             weights: ``fresh`` starts each trial from what ``task.model`` returns.
-            objectives: at least one that the task reports, such as ``val_accuracy``; those that headtune measures
-                (``latency_ms``, ``parameters``, ``peak_memory_mb``) beside it.
+            objectives: one or more that the task reports, then ``latency_ms``, ``parameters``, ``peak_memory_mb``.
             constraints: on head_dim, or limits of what is measured.
             params: extra hyper-parameters, searched beside the counts.
             latency: how to time.
@@ -96,7 +94,7 @@ class Study:
             seed: of everything.
 
         Raises:
-            SpecError: lists everything in the description that has no meaning or contradicts something else.
+            SpecError: lists everything that has no meaning or contradicts something else.
         """
         every = constraints if isinstance(constraints, Sequence) else (constraints,)
         head_dims = [one for one in every if isinstance(one, HeadDimConstraint)]
@@ -159,7 +157,10 @@ class Study:
             self._asking = _Asking.begin(self._spec)
         request = self._asking.broker.propose()
         if request is Signal.WAIT:
-            raise InputError("the baselines come first: tell the trials you have before you ask for another")
+            raise InputError(
+                "nothing can be asked now: the baselines come first, and of equal models the first is built and timed "
+                "before the next is asked for; build or tell the trials you have"
+            )
         if request is Signal.DONE:
             raise InputError(f"nothing is left to ask: {self._asking.broker.ending}")
         return AskedTrial(request, self._asking.setup, self._asking.broker)
