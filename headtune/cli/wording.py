@@ -36,11 +36,12 @@ def count(number: int, noun: str) -> str:
 
 
 def place(path: Path) -> str:
-    """A path from the current folder where that is shorter, else the whole one."""
+    """A path as seen from the current folder where it lies in it, else the whole one."""
+    whole = os.path.abspath(path)
     try:
-        return min(os.path.relpath(path), str(path), key=len)
+        return os.path.relpath(whole) if Path(whole).is_relative_to(Path.cwd()) else whole
     except OSError:  # the current folder is gone
-        return str(path)
+        return whole
 
 
 def together(problems: Iterable[str]) -> list[str]:
