@@ -47,12 +47,13 @@ def logging_to(folder: Path) -> Iterator[Path]:
         OSError: the file cannot be opened.
     """
     path = folder / LOG_NAME
-    handler = _LogFile(path, encoding="utf-8", errors="backslashreplace")
-    handler.setFormatter(logging.Formatter(_FORMAT))
     levels = {"headtune": logging.INFO, **dict.fromkeys(_CHATTY, logging.WARNING)}
     loggers = {logging.getLogger(name): level for name, level in levels.items()}
     before = [(logger, logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
-    for logger, level in loggers.items():
+    # One handler each: ray writes its own format into the handlers of its logger.
+    opened = [_LogFile(path, encoding="utf-8", errors="backslashreplace") for _ in loggers]
+    for handler, (logger, level) in zip(opened, loggers.items(), strict=True):
+        handler.setFormatter(logging.Formatter(_FORMAT))
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
     try:
@@ -61,4 +62,5 @@ def logging_to(folder: Path) -> Iterator[Path]:
         for logger, level, handlers, propagate in before:
             logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(level)
-        handler.close()
+        for handler in opened:
+            handler.close()

@@ -91,3 +91,11 @@ def test_any_text_can_be_logged(tmp_path: Path) -> None:
     with logging_to(tmp_path) as path:
         logging.getLogger("headtune").info("the file %s", "a\udcffb ≤")
     assert path.read_text(encoding="utf-8").endswith("the file a\\udcffb ≤\n")
+
+
+def test_a_library_that_reformats_its_own_handlers_leaves_our_lines_alone(tmp_path: Path) -> None:
+    with logging_to(tmp_path) as log:
+        for handler in logging.getLogger("ray").handlers:
+            handler.setFormatter(logging.Formatter("RAY %(message)s"))
+        logging.getLogger("headtune.study").info("search: 3 trials")
+    assert log.read_text().endswith("INFO headtune.study: search: 3 trials\n")

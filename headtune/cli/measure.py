@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from headtune.timing import LatencyProfile
 
 _MEANING = (
-    "ms is what was timed now; × present is each plan against the present one in pairs, which holds on a busy machine: "
-    "the search goes by it"
+    "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that times "
+    "the present plan's median. p90: nine of ten passes were faster, as timed now"
 )
 
 
@@ -65,11 +65,11 @@ def measure(
 
 def _page(found: "Profile", limits: Sequence["Limit"]) -> list[RenderableType]:
     assert found.latency is not None  # latency=True was asked for
-    columns = ("median ms", "95 % interval", "p90 ms", "× present", "95 % interval", "pairs", "parameters")
+    columns = ("× present", "95 % interval", "ms", "95 % interval", "p90 ms", "pairs", "parameters")
     rows = table("plan", "counts", *columns, numbers=len(columns))
     for name, profile in found.latency.profiles.items():
         parameters = f"{found.measured[name]['parameters']:,.0f}"
-        rows.add_row(name, found.latency.plans[name].label, *_cells(profile), parameters)
+        rows.add_row(name, found.latency.plans[name].label, *_cells(profile, found.latency.reference_ms), parameters)
     return [rows, "", *_conditions(found.latency.profiles), _MEANING, *_limits(found, limits)]
 
 
@@ -83,13 +83,14 @@ def _limits(found: "Profile", limits: Sequence["Limit"]) -> list[str]:
     return lines
 
 
-def _cells(profile: "LatencyProfile") -> tuple[str, ...]:
+def _cells(profile: "LatencyProfile", reference_ms: float) -> tuple[str, ...]:
+    low, high = profile.ratio_interval
     return (
-        value(profile.median_ms),
-        _interval(profile.interval_ms),
-        value(profile.p90_ms),
         value(profile.ratio),
-        _interval(profile.ratio_interval),
+        _interval((low, high)),
+        value(profile.ratio * reference_ms),
+        _interval((low * reference_ms, high * reference_ms)),
+        value(profile.p90_ms),
         str(profile.samples),
     )
 
@@ -110,7 +111,9 @@ def _conditions(profiles: "Mapping[str, LatencyProfile]") -> list[str]:
     unsettled = [name for name, profile in profiles.items() if not profile.settled]
     contended = [name for name, profile in profiles.items() if profile.contended]
     if unsettled:
-        lines.append(f"never settled, so take the interval seriously: {', '.join(unsettled)}")
+        lines.append(
+            f"not as precise as the protocol wants, for the time it had; mind the intervals: {', '.join(unsettled)}"
+        )
     if contended:
         lines.append(f"timed while others kept the device busy: {', '.join(contended)}")
     return lines

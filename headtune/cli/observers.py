@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from operator import eq
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -153,7 +154,7 @@ class Screen:
         rows = table("front so far", *map(objective_title, objectives), numbers=len(objectives))
         best = [min(losses) for losses in zip(*(_losses(point.values, objectives) for point in points), strict=True)]
         for point in points[:_MOST_ROWS]:
-            is_best = map(float.__eq__, _losses(point.values, objectives), best)
+            is_best = map(eq, _losses(point.values, objectives), best)
             cells = [
                 Text(value(number), "bold" if top else "") for number, top in zip(point.values, is_best, strict=True)
             ]

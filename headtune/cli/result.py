@@ -65,4 +65,6 @@ def _marks(row: FrontRow) -> list[str]:
         marks.append("ties with the best")
     if not row.feasible:
         marks.append("breaks a constraint")
+    elif not row.on_front:
+        marks.append("not on the front")
     return marks

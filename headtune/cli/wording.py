@@ -1,6 +1,5 @@
 """How numbers and columns are written."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,11 +35,12 @@ def count(number: int, noun: str) -> str:
 
 
 def place(path: Path) -> str:
-    """A path from the current folder where that is shorter, else the whole one."""
+    """A path as seen from the current folder where it lies in it, else the whole one."""
     try:
-        return min(os.path.relpath(path), str(path), key=len)
+        whole, here = path.resolve(), Path.cwd()
     except OSError:  # the current folder is gone
         return str(path)
+    return str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
 
 
 def together(problems: Iterable[str]) -> list[str]:

@@ -81,6 +81,8 @@ def check_capacity(cluster: str, cpus: float, gpus: float) -> None:
 class Waiting:
     """Tells the person what a trial waits for: after :data:`FIRST_S` seconds, then every :data:`AGAIN_S`.
 
+    Tune pickles its callbacks to disk; an observer may hold a terminal, so that nothing of this goes with them.
+
     Args:
         observer: is told.
         cpus: CPUs that a trial asks.
@@ -95,6 +97,9 @@ class Waiting:
         self._asked = _amounts(cpus, gpus)
         self._clock = clock
         self._due = clock() + FIRST_S
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
 
     def look(self, *, waits: bool) -> None:
         """Called now and then; *waits* is false while some trial has a worker, or none wants one."""

@@ -93,8 +93,13 @@ def draft_of(trial: FrozenTrial) -> Draft:
         plan=HeadPlan.from_json(made_of["plan"]),
         params=made_of["params"],
         repeat=made_of["repeat"],
-        curve=tuple(sorted(trial.intermediate_values.items())),
+        curve=curve_of(trial),
     )
+
+
+def curve_of(trial: FrozenTrial) -> tuple[tuple[int, float], ...]:
+    """The learning curve; what a database may hold for a step that is no whole number is left out."""
+    return tuple(sorted((step, value) for step, value in trial.intermediate_values.items() if type(step) is int))
 
 
 def record_of(trial: FrozenTrial) -> TrialRecord:

@@ -144,7 +144,7 @@ def _fruitless(attempts: Sequence[FrozenTrial]) -> int:
     """How many of the last attempts in a row got no further than one before them."""
     furthest = count = 0
     for attempt in attempts:
-        step = attempt.last_step or 0
+        step = max((step for step, _ in attributes.curve_of(attempt)), default=0)
         count = 1 if step > furthest else count + 1
         furthest = max(furthest, step)
     return count

@@ -11,6 +11,7 @@ from datetime import datetime
 from headtune.errors import StudyBusyError
 from headtune.search.facts import Facts
 from headtune.search.lock import FileLock
+from headtune.trial.forks import end_fork
 
 EXPIRES_S = 120
 """A driver on another machine that gave no sign of life for so long is taken for dead."""
@@ -74,12 +75,17 @@ class Lease:
         lease.beat(force=True)
         return lease
 
+    def alone(self) -> None:
+        """End a process that was forked from the holder and drives on, without a word: it would be a second driver."""
+        end_fork(self._holder.pid)
+
     def beat(self, *, force: bool = False) -> None:
         """Give a sign of life; costs nothing when the last one is fresh.
 
         Raises:
             StudyBusyError: another driver took the study over, since this one was silent for too long.
         """
+        self.alone()
         if not force and time.monotonic() - self._beaten < _BEAT_S:
             return
         if not self.held():
@@ -92,6 +98,7 @@ class Lease:
 
     def held(self) -> bool:
         """Whether no other driver took the study over."""
+        self.alone()
         other, _ = _read(self._facts)
         return other is not None and other.id == self._holder.id
 
@@ -101,7 +108,11 @@ class Lease:
             if self.held():
                 self._facts.remember(_NAME, None)
         finally:
-            self._lock.release()
+            self.drop()
+
+    def drop(self) -> None:
+        """Let go of the lock alone, where the storage is out of reach."""
+        self._lock.release()
 
     def _write(self) -> None:
         self._facts.remember(_NAME, {"holder": asdict(self._holder), "beat": time.time()})

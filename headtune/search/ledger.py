@@ -15,7 +15,7 @@ from headtune.search.facts import Facts
 from headtune.search.fingerprint import changes, check_unchanged
 from headtune.search.lease import Lease, take_lock
 from headtune.search.lock import FileLock, lock_path
-from headtune.search.sqlite import drop_log, sqlite_path
+from headtune.search.sqlite import drop_log, identity, sqlite_path
 from headtune.search.storage import open_storage
 from headtune.search.studies import VERIFY_SUFFIX, find_study, open_study, study_names
 from headtune.search.urls import shown
@@ -76,6 +76,7 @@ class Ledger:
     def __init__(self, view: LedgerView, storage: RDBStorage, study_id: int, lease: Lease, file: Path | None) -> None:
         self._view = view
         self._file = file
+        self._identity = None if file is None else identity(file)
         self._storage = storage
         self._study_id = study_id
         self._facts = Facts(storage, study_id)
@@ -176,10 +177,16 @@ class Ledger:
 
     def recall(self, key: str) -> Any:  # noqa: ANN401
         """The value under *key*; ``None`` where nothing was remembered."""
+        self._lease.alone()
         return self._view.recall(key)
 
     def remember(self, key: str, value: object) -> None:
-        """Keep a JSON value under *key*, in place of what was there."""
+        """Keep a JSON value under *key*, in place of what was there.
+
+        Raises:
+            StorageError: the SQLite file was removed or replaced.
+        """
+        self._check_file()
         with told():
             self._facts.remember(key, value)
 
@@ -206,12 +213,24 @@ class Ledger:
 
         Raises:
             StudyBusyError: another driver took the study over, since this one was silent for too long.
+            StorageError: the SQLite file was removed or replaced.
         """
+        self._check_file()
         with told():
             self._lease.beat()
 
     def close(self) -> None:
-        """Set trials that still run to be started again by the next driver, and give the study back."""
+        """Set trials that still run to be started again by the next driver, and give the study back.
+
+        Raises:
+            StorageError: the SQLite file was removed or replaced.
+        """
+        try:
+            self._check_file()
+        except StorageError:
+            self._lease.drop()
+            self._storage.engine.dispose()
+            raise
         with told():
             try:
                 if self._lease.held():
@@ -221,6 +240,15 @@ class Ledger:
         self._storage.engine.dispose()
         if self._file is not None:
             drop_log(self._file)
+
+    def _check_file(self) -> None:
+        """Without this, what is written into a file that has no name any more would be lost without a word."""
+        self._lease.alone()
+        if self._file is not None and identity(self._file) != self._identity:
+            raise StorageError(
+                f"storage: {self._file} was removed or replaced while the study ran; move it back to go on, "
+                "or run the command again to begin anew"
+            )
 
     def _release_trials(self) -> None:
         self.book().release(_STALE)

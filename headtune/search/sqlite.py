@@ -83,12 +83,21 @@ def keep_log(path: Path) -> None:
     Only on a local disk: over a network the log would be torn.
     """
     if is_local(path, _mounts()):
-        _set_journal(path, "WAL")
+        _set_journal(str(path), "WAL")
 
 
 def drop_log(path: Path) -> None:
     """Make the database one plain file again, which can be copied, unless someone still reads it."""
-    _set_journal(path, "DELETE")
+    _set_journal(f"{path.as_uri()}?mode=rw", "DELETE")  # never made where it is gone
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file lies at *path*: its device and inode; ``None`` where there is none."""
+    try:
+        status = path.stat()  # opened and closed, it would drop the locks of this process's connections
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def is_local(path: Path, mounts: Iterable[tuple[str, str]]) -> bool:
@@ -105,10 +114,10 @@ def _mounts() -> list[tuple[str, str]]:
     return [(field[1].encode().decode("unicode_escape"), field[2]) for field in fields]
 
 
-def _set_journal(path: Path, mode: str) -> None:
+def _set_journal(database: str, mode: str) -> None:
     # Where someone holds the file the mode stays as it is, which is slower or leaves a second file, and nothing worse;
     # what else is wrong with the file is found, and said, when it is opened.
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1)) as connection:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database, timeout=1, uri=True)) as connection:
         connection.execute(f"PRAGMA journal_mode={mode}")
 
 

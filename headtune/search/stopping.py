@@ -18,13 +18,12 @@ ENOUGH = 3
 
 
 def rungs(epochs: int) -> tuple[int, ...]:
-    """The reports at which trials are judged, ascending: ⌈epochs / ηᵏ⌉ for k = 1, 2, …, the last report left out."""
-    found = set()
-    divisor = ETA
-    while divisor < epochs * ETA:
-        found.add(-(-epochs // divisor))
-        divisor *= ETA
-    return tuple(sorted(rung for rung in found if rung < epochs))
+    """The reports at which trials are judged: after a ninth of them and after a third, never the first nor the last.
+
+    ⌈epochs / η²⌉ and ⌈epochs / η⌉. Lower rungs would stop by the luck of the first steps.
+    """
+    found = {-(-epochs // ETA**2), -(-epochs // ETA)}
+    return tuple(sorted(rung for rung in found if 1 < rung < epochs))
 
 
 def stoppable(objectives: Sequence[Objective]) -> bool:

@@ -11,6 +11,7 @@ from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilit
 from headtune.timing import count_parameters
 from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
+from headtune.trial.forks import one_process
 from headtune.trial.keeping import kept_model, rank_heads
 from headtune.trial.params import ParamValue
 from headtune.trial.task import Task
@@ -44,6 +45,7 @@ def baseline_params(spec: StudySpec) -> dict[str, ParamValue]:
     return {name: param.baseline for name, param in spec.params.items()}
 
 
+@one_process()
 def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
 

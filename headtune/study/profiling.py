@@ -10,6 +10,7 @@ from headtune.study.preparing import trial_setup
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
 from headtune.trial.contract import Executor, Observer, Silent
+from headtune.trial.forks import one_process
 from headtune.trial.measuring import Candidate, Profiled, profile_candidates
 
 PROFILED = ("smallest", "rule", "present", "largest")
@@ -29,6 +30,7 @@ class Profile:
     latency: LatencyRange | None
 
 
+@one_process()
 def profile(
     spec: StudySpec,
     checked: Checked,

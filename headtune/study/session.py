@@ -1,11 +1,13 @@
 """A study in Python: run it whole, or ask and tell inside an existing loop."""
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import overload
 
 from torch import nn
 
@@ -13,7 +15,7 @@ import headtune.rules as rules
 from headtune.errors import Infeasible, InputError, SpecError, TaskError
 from headtune.execute import InlineExecutor
 from headtune.heads import Constraint, HeadDimConstraint, HeadPlan, SpaceOptions
-from headtune.pareto import Objective, ParetoFront
+from headtune.pareto import MEASURED_METRICS, Objective, ParetoFront
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
 from headtune.study.finalists import front_of
@@ -39,11 +41,15 @@ from headtune.trial import (
     Weights,
 )
 from headtune.trial.build import build_planned
+from headtune.trial.forks import one_process
 from headtune.trial.measuring import lane_of, measure_trial
-from headtune.trial.metrics import told_metrics
+from headtune.trial.metrics import reported_metrics, told_metrics
 
 UNBOUNDED = 1_000_000
 """Trials of a study that is asked by hand: the person ends it."""
+
+LAST_STEP = 2**31 - 1
+"""Every database's whole numbers go so far."""
 
 
 class Study:
@@ -79,11 +85,9 @@ class Study:
         """Describe the study; nothing runs and nothing is opened yet.
 
         Args:
-            task: the problem.
-            space: which counts may be tried.
+            task, space: the problem, and which counts may be tried.
             weights: ``fresh`` starts each trial from what ``task.model`` returns.
-            objectives: at least one that the task reports, such as ``val_accuracy``; those that headtune measures
-                (``latency_ms``, ``parameters``, ``peak_memory_mb``) beside it.
+            objectives: one or more that the task reports, then ``latency_ms``, ``parameters``, ``peak_memory_mb``.
             constraints: on head_dim, or limits of what is measured.
             params: extra hyper-parameters, searched beside the counts.
             latency: how to time.
@@ -96,7 +100,7 @@ class Study:
             seed: of everything.
 
         Raises:
-            SpecError: lists everything in the description that has no meaning or contradicts something else.
+            SpecError: lists everything that has no meaning or contradicts something else.
         """
         every = constraints if isinstance(constraints, Sequence) else (constraints,)
         head_dims = [one for one in every if isinstance(one, HeadDimConstraint)]
@@ -157,31 +161,49 @@ class Study:
         """
         if self._asking is None:
             self._asking = _Asking.begin(self._spec)
-        request = self._asking.broker.propose()
+        asking = self._asking
+        asking.keep("ask")
+        request = asking.broker.propose()
         if request is Signal.WAIT:
-            raise InputError("the baselines come first: tell the trials you have before you ask for another")
+            raise InputError(
+                "nothing can be asked now: the baselines come first, and of equal models the first is built and timed "
+                "before the next is asked for; build or tell the trials you have"
+            )
         if request is Signal.DONE:
-            raise InputError(f"nothing is left to ask: {self._asking.broker.ending}")
-        return AskedTrial(request, self._asking.setup, self._asking.broker)
+            raise InputError(f"nothing is left to ask: {asking.broker.ending}")
+        asking.open[request.number] = _Progress()
+        return AskedTrial(request, asking)
 
     def tell(self, trial: "AskedTrial", metrics: Mapping[str, float]) -> TrialRecord:
         """How *trial* ended: its final metrics, the objectives' among them.
 
         Raises:
+            InputError: it is no trial that this study asked for and that is still open, or it was not built where
+                something is measured; the trial stays open.
             TaskError: a metric that is an objective is missing, or one is no number; the trial stays open.
         """
-        if self._asking is None:
-            raise InputError("this study is closed; ask again to go on")
+        if not isinstance(trial, AskedTrial):
+            raise InputError(f"tell: trial must be one that ask() returned{rules.came(trial)}")
+        asking = trial.asking
+        progress = asking.keep("tell", trial.number)
+        if asking is not self._asking:
+            raise InputError(f"tell: trial {trial.number} was asked by another study; tell it there")
+        measured = [one.metric for one in (*self._spec.objectives, *self._spec.limits) if one.metric in MEASURED_METRICS]
+        if measured and not progress.built:
+            raise InputError(
+                f"tell: trial {trial.number} was not built, which measures {', '.join(dict.fromkeys(measured))}; "
+                "call its build() first"
+            )
         values = told_metrics(metrics)
         missing = [goal.metric for goal in self._spec.objectives if not goal.measured and goal.metric not in values]
         if missing:
             raise TaskError(f"tell: {', '.join(missing)} is missing; got {', '.join(values) or 'nothing'}")
         wild = [name for name, value in values.items() if not math.isfinite(value)]
         outcome = Outcome.DIVERGED if wild else Outcome.OK
-        self._asking.broker.finish(
+        asking.finish(
             trial.number, TrialResult(outcome=outcome, message=outcome.sentence, metrics={} if wild else values)
         )
-        return next(record for record in self._asking.ledger.trials() if record.number == trial.number)
+        return next(record for record in asking.ledger.trials() if record.number == trial.number)
 
     def __repr__(self) -> str:
         return f"Study('{self._spec.name}')"
@@ -199,10 +221,14 @@ class Study:
         return front_of(self.record().trials, self._spec.objectives)
 
     def close(self) -> None:
-        """Give the study back; trials that were asked and not told are asked again next time."""
-        if self._asking is not None:
-            self._asking.ledger.close()
-            self._asking = None
+        """Give the study back; trials that were asked and not told are asked again next time.
+
+        Raises:
+            StorageError: the storage's file was removed or replaced.
+        """
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.close()
 
     def __enter__(self) -> "Study":
         return self
@@ -222,8 +248,7 @@ class AskedTrial:
     """
 
     request: TrialRequest
-    _setup: TrialSetup
-    _broker: SearchBroker
+    asking: "_Asking"
 
     def __repr__(self) -> str:
         return f"AskedTrial({self.number}, '{self.plan.label}', params={dict(self.params)})"
@@ -253,29 +278,57 @@ class AskedTrial:
 
         Raises:
             Infeasible: it breaks a constraint; the study has been told already. Baselines are built all the same.
+            InputError: it was told already, or its study is closed.
         """
-        setup, request = self._setup, self.request
+        asking, setup, request = self.asking, self.asking.setup, self.request
+        progress = asking.keep("build", request.number)
         task, lane = setup.task.load(), lane_of(setup)
-        with lane.shared():
+        with lane.shared(), one_process():
             model = build_planned(setup, task, request.plan, request.params, request.seed)
             measurement = measure_trial(setup, task, request, model, lane)
-        self._broker.measured(request.number, measurement)
+        asking.broker.measured(request.number, measurement)
+        progress.built = True
         if request.kind == "search" and not measurement.feasible:
             result = TrialResult(outcome=Outcome.INFEASIBLE, message=measurement.broken)
-            self._broker.finish(request.number, result)
+            asking.finish(request.number, result)
             raise Infeasible(f"{request.plan.label} {measurement.broken}")
         return model
 
     def report(self, step: int, **metrics: float) -> bool:
-        """Tell a value on the way, the *step*-th from 1; ``True`` means that more epochs are not worth it."""
-        return self._broker.report(self.number, step, metrics)
+        """Tell a value on the way, the *step*-th from 1; ``True`` means that more epochs are not worth it.
+
+        Raises:
+            InputError: *step* is no whole number above the last one reported, the trial was told already, or its study
+                is closed.
+            MetricError: no metric, one that is not a number, or one that headtune measures itself.
+        """
+        progress = self.asking.keep("report", self.number)
+        problems = rules.broken({"report: step": (step, rules.at_least(progress.step + 1, LAST_STEP))})
+        if problems:
+            raise InputError(*problems)
+        values = reported_metrics(metrics, "report")
+        progress.step = step
+        return self.asking.broker.report(self.number, step, values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class _Progress:
+    """How far an open trial is."""
+
+    built: bool = False
+    step: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class _Asking:
+    """A study while it is open to be asked by hand; *open* are the trials that were asked and have not ended."""
+
     ledger: Ledger
     broker: SearchBroker
     setup: TrialSetup
+    open: dict[int, _Progress] = field(default_factory=dict)
+    closed: bool = False
+    process: int = field(default_factory=os.getpid)
 
     @classmethod
     def begin(cls, spec: StudySpec) -> "_Asking":
@@ -290,6 +343,42 @@ class _Asking:
         except BaseException:
             ledger.close()
             raise
+
+    @overload
+    def keep(self, what: str) -> None: ...
+
+    @overload
+    def keep(self, what: str, number: int) -> _Progress: ...
+
+    def keep(self, what: str, number: int | None = None) -> _Progress | None:
+        """Keep the lease, and give the progress of an open trial.
+
+        Raises:
+            InputError: the study is closed or another process's, or the trial has ended.
+            StudyBusyError: another driver took the study over.
+        """
+        subject = "the study" if number is None else f"trial {number}"
+        if os.getpid() != self.process:
+            raise InputError(
+                f"{what}: {subject} belongs to process {self.process}, from which this one was forked; do it there"
+            )
+        if self.closed:
+            raise InputError(f"{what}: the study was closed after {subject} was asked; ask again: it is asked anew")
+        if number is not None and number not in self.open:
+            raise InputError(f"{what}: {subject} has ended already; ask for the next one")
+        self.ledger.beat()
+        return None if number is None else self.open[number]
+
+    def finish(self, number: int, result: TrialResult) -> None:
+        """End an open trial."""
+        self.broker.finish(number, result)
+        del self.open[number]
+
+    def close(self) -> None:
+        """Give the study back; a process forked from the one that has it leaves it alone."""
+        self.closed = True
+        if os.getpid() == self.process:
+            self.ledger.close()
 
 
 def _together(*makings: Callable[[], object]) -> None:

@@ -24,8 +24,8 @@ class LatencyProtocol:
         batch_size: examples per forward pass.
         seq_len: sequence length handed to the task's ``inputs``; ``None`` where the task needs none.
         mode: what is timed.
-        min_samples: pairs wanted at least; fewer, but never under six, where ``max_seconds`` ends first.
-        max_seconds: the measuring of one plan ends after this time, settled or not.
+        min_samples: pairs wanted at least; fewer, but never under six, where five times ``max_seconds`` end first.
+        max_seconds: the measuring of one plan ends after this time, settled or not, once it has ``min_samples``.
         precision: wanted half-width of the ratio's 95 % interval, relative to the ratio.
 
     Raises:

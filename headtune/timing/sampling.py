@@ -16,6 +16,9 @@ from headtune.timing.forward import Forward
 from headtune.timing.interval import FEWEST, median_interval
 from headtune.timing.protocol import LatencyProtocol
 
+PATIENCE = 5
+"""So many times the wanted seconds are spent where the wanted samples are not there yet."""
+
 STEADY_PASSES = 5
 STEADY = 0.02
 SAMPLE_MS = 0.1
@@ -51,7 +54,7 @@ def take_samples(model: Forward, reference: Forward | None, clock: Clock, protoc
     whatever the machine does meanwhile, so that the ratio's interval owes nothing to a quiet machine.
     """
     forwards = [model] if reference is None else [model, reference]
-    deadline = time.perf_counter() + protocol.max_seconds
+    began = time.perf_counter()
     with torch.inference_mode(), _no_garbage_collection():
         warm = [_warm_up(forward, clock, protocol.max_seconds / 4) for forward in forwards]
         calls = [max(1, ceil(SAMPLE_MS / fastest_ms)) for fastest_ms, _ in warm]
@@ -59,7 +62,7 @@ def take_samples(model: Forward, reference: Forward | None, clock: Clock, protoc
         order = random.Random(0)
         check = max(protocol.min_samples, FEWEST)
         precise = False
-        while not precise and (len(times[0]) < FEWEST or time.perf_counter() < deadline):
+        while not precise and _may_go_on(len(times[0]), time.perf_counter() - began, protocol):
             for i in order.sample(range(len(forwards)), len(forwards)):
                 times[i].append(forwards[i].time_ms(clock, calls[i]))
             if len(times[0]) >= check:
@@ -71,6 +74,12 @@ def take_samples(model: Forward, reference: Forward | None, clock: Clock, protoc
         calls=calls[0],
         settled=precise and all(settled for _, settled in warm),
     )
+
+
+def _may_go_on(samples: int, seconds: float, protocol: LatencyProtocol) -> bool:
+    if samples < FEWEST:
+        return True
+    return seconds < protocol.max_seconds * (1 if samples >= protocol.min_samples else PATIENCE)
 
 
 def _warm_up(forward: Forward, clock: Clock, seconds: float) -> tuple[float, bool]:

@@ -65,12 +65,17 @@ class Measurement:
     @property
     def broken(self) -> str:
         """Which constraints are broken, and by how much, as a sentence."""
-        amounts = [
-            f"{name} by {amount:.4g}{' (by the upper end of its interval)' if name == 'latency_ms' else ''}"
-            for name, amount in self.violations.items()
-            if amount > 0
-        ]
-        return f"breaks {' and '.join(amounts)}; known before training, so no epoch was paid"
+        broken = [self._broken(name, amount) for name, amount in self.violations.items() if amount > 0]
+        return f"breaks {' and '.join(broken)}; known before training, so no epoch was paid"
+
+    def _broken(self, name: str, amount: float) -> str:
+        if name not in self.metrics:
+            return f"{name} by {amount:.4g}"
+        value, how = self.metrics[name], ""
+        if self.latency is not None and name == "latency_ms":
+            value *= self.latency.ratio_interval[1] / self.latency.ratio
+            how = ", the upper end of its interval,"
+        return f"{name}: {value:.4g}{how} where {value - amount:.4g} is allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,15 @@ from headtune.pareto import MEASURED_METRICS
 _EXAMPLE = '{"val_accuracy": 0.91}'
 
 
-def reported_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
-    """The metrics given to ``run.report``, as Python floats.
+def reported_metrics(metrics: Mapping[str, object], source: str = "run.report") -> dict[str, float]:
+    """The metrics given to ``run.report``, or to *source*, as Python floats.
 
     Raises:
         MetricError: every one that is not a number or has a name of headtune's own; or there is none.
     """
     if not metrics:
-        raise MetricError("run.report() was given no metric; write run.report(val_accuracy=…)")
-    return _floats("run.report", metrics)
+        raise MetricError(f"{source}() was given no metric; name one, as in val_accuracy=0.91")
+    return _floats(source, metrics)
 
 
 def returned_metrics(function: Literal["evaluate", "test"], returned: object) -> dict[str, float]:

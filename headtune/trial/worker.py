@@ -1,7 +1,5 @@
 """One trial, from request to result: the pure work of a worker, whatever executor runs it."""
 
-import os
-import sys
 import threading
 import time
 import traceback
@@ -18,6 +16,7 @@ from headtune.surgery.checkpoint import Skeleton, save_checkpoint
 from headtune.timing import Lane
 from headtune.trial.build import build_planned
 from headtune.trial.contract import Channel
+from headtune.trial.forks import one_process
 from headtune.trial.measuring import lane_of, measure_trial
 from headtune.trial.messages import Measurement, TrialRequest, TrialResult
 from headtune.trial.metrics import returned_metrics
@@ -148,23 +147,10 @@ class _Stopwatch:
     def time(self, phase: str, work: Callable[[], T]) -> T:
         began = time.perf_counter()
         try:
-            with _one_process():
+            with one_process():
                 return work()
         finally:
             self.seconds[phase] = time.perf_counter() - began
-
-
-@contextmanager
-def _one_process() -> Iterator[None]:
-    """End a process that the task forked and that comes back from its functions: it would be a second driver."""
-    process = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() != process:
-            error = sys.exc_info()[1]
-            code = error.code if isinstance(error, SystemExit) else int(error is not None)
-            os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 @contextmanager

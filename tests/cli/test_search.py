@@ -118,6 +118,34 @@ def test_a_storage_that_cannot_be_opened(run: Run, study: Path, storage: str) ->
     assert not log.exists() or "hunter2" not in log.read_text()
 
 
+def on_terminal(*command: str) -> tuple[int, str]:
+    """Exit code and screen of a command whose streams are a terminal."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    screen = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that nobody holds the other end any more
+            part = b""
+        if not part:
+            break
+        screen += part
+    os.close(ours)
+    return process.wait(), screen.decode()
+
+
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.slow)])
+def test_a_terminal_shows_the_front_while_the_search_runs(study: Path, executor: str) -> None:
+    options = ("--set", f"resources.executor={executor}", "--set", "task_args={seconds_per_epoch: 0.1}")
+    code, screen = on_terminal(sys.executable, "-m", "headtune", "search", str(study), *options)
+    assert (code, "Traceback" in screen) == (0, False), screen[-2000:]
+    assert "front so far" in screen
+    assert "of 6 done" in screen
+    assert "plan: encoder.layers.0.self_attn=" in screen
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_study_intact_and_the_same_command_continues(study: Path, tmp_path: Path) -> None:
     log = tmp_path / "trainings"

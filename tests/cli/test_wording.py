@@ -49,14 +49,6 @@ def test_counts(number: int, text: str) -> None:
     assert count(number, "trial") == text
 
 
-def test_a_path_is_written_the_shorter_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert place(tmp_path / "here" / "runs" / "x") == "runs/x"
-    assert place(tmp_path / "runs" / "x") == "../runs/x"
-    assert place(Path("/x")) == "/x"
-
-
 def test_a_path_is_whole_where_the_current_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
@@ -75,3 +67,13 @@ def test_what_many_sites_share_is_told_once() -> None:
     ]
     assert together(many[:4]) == many[:4]
     assert together(many[:5]) == ["layers.0, layers.1, layers.2 and 2 more: 3 heads do not divide the width 16"]
+
+
+def test_a_path_is_seen_from_the_current_folder_where_it_lies_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert place(tmp_path / "here" / "studies" / ".." / "runs") == "runs"
+    assert place(Path("runs")) == "runs"
+    assert place(tmp_path / "there") == str(tmp_path / "there")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ray.tune.search import Searcher
 
-from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, WaitReporter
+from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, LossReporter, WaitReporter
 from headtune.execute.cluster import Waiting
 from headtune.execute.interrupts import Interrupt
 from headtune.execute.trainable import MESSAGE, Report
@@ -94,9 +94,17 @@ def test_a_lost_worker_is_told_once() -> None:
     assert broker.told == [("lost", 5, "killed")]
 
 
-def test_nothing_of_the_broker_is_pickled() -> None:
+class OnTerminal(Silent):
+    """An observer that shows things somewhere, and so cannot be pickled."""
+
+    def __reduce__(self) -> str:
+        raise pickle.PicklingError("a terminal")
+
+
+def test_nothing_of_the_broker_or_the_observer_is_pickled() -> None:
     bridge = Bridge(Diary(REQUEST))
-    for part in (bridge, BrokerSearcher(bridge), BrokerStopper(bridge, Interrupt())):
+    waits = WaitReporter(Waiting(OnTerminal(), 1, 0))
+    for part in (bridge, BrokerSearcher(bridge), BrokerStopper(bridge, Interrupt()), LossReporter(bridge), waits):
         assert b"password" not in pickle.dumps(part)
 
 

@@ -100,6 +100,24 @@ def test_time_ends_it_and_it_says_so() -> None:
     assert len(samples.model_ms) > 30
 
 
+@pytest.mark.parametrize(("pass_s", "taken"), [(1 / 1024, 128), (1 / 64, 30), (1 / 32, 20), (1.0, FEWEST)])
+def test_the_wanted_samples_are_worth_five_times_the_wanted_seconds(
+    monkeypatch: pytest.MonkeyPatch, pass_s: float, taken: int
+) -> None:
+    now = [0.0]
+    values = noisy(1.0, 0.5, 0)
+
+    def clock(call: Callable[[], object], calls: int) -> float:
+        now[0] += pass_s
+        return next(values)
+
+    monkeypatch.setattr("headtune.timing.sampling.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("headtune.timing.sampling._warm_up", lambda forward, clock, seconds: (1.0, True))
+    wanted = protocol(max_seconds=1 / 8, min_samples=30, precision=1e-9)
+    samples = take_samples(MODEL, None, clock, wanted)
+    assert (len(samples.model_ms), samples.settled) == (taken, False)
+
+
 def test_a_model_slower_than_the_time_gets_the_fewest_samples_and_is_not_settled() -> None:
     passes: list[None] = []
 

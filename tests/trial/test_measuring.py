@@ -144,3 +144,38 @@ def test_inputs_that_fail_at_the_sizes_of_the_protocol_are_told_as_such() -> Non
     wanted = setup(needs_latency=True, latency=LatencyProtocol(device="cpu", threads=1, batch_size=100))
     with pytest.raises(TaskError, match=r"^task.inputs raised AssertionError: too many"):
         profile_candidates(replace(wanted, task=TaskObject(task)), [Candidate(plan=plan(2), params={})])
+
+
+def profiles(*intervals: tuple[float, float, bool]) -> Any:
+    """What a measuring would give, one (low, high, settled) after the other; the ratio is 1.1."""
+    given = iter(intervals)
+    taken: list[int] = []
+
+    def measure(*args: object, **options: object) -> LatencyProfile:
+        taken.append(1)
+        low, high, settled = next(given)
+        return replace(PROFILE, ratio_interval=(low, high), settled=settled)
+
+    return measure, taken
+
+
+@pytest.mark.parametrize(
+    ("intervals", "upper", "times"),
+    [
+        ([(1.0, 1.2, False)], 1.2, 1),  # meets the limit of 1.5
+        ([(1.0, 9.0, False), (1.0, 1.3, True)], 1.3, 2),
+        ([(1.0, 9.0, False), (1.0, 1.9, False), (1.0, 2.5, False)], 1.9, 3),
+        ([(1.0, 9.0, False), (1.0, 1.9, True)], 1.9, 2),  # settled: it is so
+        ([(1.0, 1.6, True)], 1.6, 1),
+    ],
+)
+def test_noise_that_never_settled_does_not_reject_a_plan_at_once(
+    monkeypatch: pytest.MonkeyPatch, intervals: list[tuple[float, float, bool]], upper: float, times: int
+) -> None:
+    measured, taken = profiles(*intervals)
+    monkeypatch.setattr("headtune.trial.measuring.measure", measured)
+    known = setup(limits={"latency_ms": 3.0}, reference_ms=2.0, needs_latency=True)
+    model = build_planned(known, known.task.load(), plan(2), {}, 0)
+    found = measure_trial(known, known.task.load(), request(plan(2)), model, lane_of(known))
+    assert found.violations["latency_ms"] == pytest.approx(upper * 2.0 - 3.0)
+    assert len(taken) == times

@@ -48,6 +48,19 @@ def test_a_plan_is_feasible_when_no_constraint_is_broken(violations: dict[str, f
     assert Measurement(metrics={}, latency=None, violations=violations).feasible is feasible
 
 
+def test_what_is_broken_is_told_with_what_came_and_what_is_allowed() -> None:
+    upper = 1.98 * PROFILE.ratio_interval[1] / PROFILE.ratio
+    found = Measurement(
+        metrics={"latency_ms": 1.98, "parameters": 5000.0},
+        latency=PROFILE,
+        violations={"latency_ms": upper - 1.5, "parameters": 1000.0, "head_dim": 4.0, "peak_memory_mb": -1.0},
+    )
+    assert found.broken == (
+        f"breaks latency_ms: {upper:.4g}, the upper end of its interval, where 1.5 is allowed and parameters: 5000 "
+        "where 4000 is allowed and head_dim by 4; known before training, so no epoch was paid"
+    )
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -122,7 +122,9 @@ def test_a_limit_on_parameters_ends_a_search_trial_before_any_epoch() -> None:
     channel = Recorder()
     result = run_trial(setup(limits={"parameters": 4000.0}), request(plan(2)), channel)
     assert result.outcome is Outcome.INFEASIBLE
-    assert result.message == "breaks parameters by 465; known before training, so no epoch was paid"
+    assert (
+        result.message == "breaks parameters: 4465 where 4000 is allowed; known before training, so no epoch was paid"
+    )
     assert channel.reports == []
     assert channel.measurements[0].violations == {"parameters": 465.0}
 
