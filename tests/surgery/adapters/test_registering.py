@@ -61,8 +61,8 @@ def test_a_registered_adapter_does_what_nobody_else_could(tmp_path: Path) -> Non
     assert not before["re-head"].proven
     register_adapter(ChoirAdapter())
     after = conformance(case(), tmp_path / "after")
-    assert {name for name, finding in after.items() if finding.proven} >= {"found", "re-head", "resize", "prune", "save/load"}
-    assert after["re-head"].words.endswith("bitwise as if built so")
+    assert [name for name, finding in after.items() if not finding.proven] == ["merge"]
+    assert "bitwise as if built so" in after["re-head"].words
     assert after["merge"].words.endswith("voices cannot share keys")
 
 
