@@ -85,10 +85,16 @@ def _located(model: nn.Module, path: str, calls: Sequence[AttentionCall]) -> Loc
         return (
             f"{path or 'the model'} computes attention {len(calls)} times, as {listed}: give each a module of its own"
         )
+    passes = [next(frame for frame in one.frames if frame.path == path) for one in calls]
+    if len(calls) > 1 and call.num_heads == 1 and passes[0] is passes[1]:
+        return (
+            f"{path or 'the model'} computes attention of one head {len(calls)} times in one pass, as if it took its "
+            "heads one by one, which cannot be counted: compute all heads in one batch"
+        )
     if any(one.projections != call.projections for one in calls):
         call = replace(call, projections=Projections())
     heads, kv_heads, head_dim = counts.pop()
-    frame = next(frame for frame in call.frames if frame.path == path)
+    frame = passes[0]
     site = AttentionSite(
         path=path,
         role=_role(call, frame.sequences),

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtune.errors import SurgeryError
+from headtune.surgery.find import find_sites
 from headtune.surgery.located import survey
 from headtune.surgery.probe import ForwardFailed, Projections
 
@@ -126,3 +127,28 @@ def test_the_cause_of_a_failed_pass_is_kept(zoo: SimpleNamespace) -> None:
         survey(zoo.build("lucid"), ())
     assert caught.value.path == ""
     assert isinstance(caught.value.error, TypeError)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_heads_that_are_computed_one_by_one_are_no_single_head(listed: bool) -> None:
+    class OneByOne(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            parts = 4 if listed else 1
+            self.q, self.k, self.v = (
+                nn.ModuleList(nn.Linear(24, 24 // parts) for _ in range(parts)) for _ in range(3)
+            )
+            self.out = nn.Linear(24, 24)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = (torch.cat([one(x) for one in side], -1).chunk(4, -1) for side in (self.q, self.k, self.v))
+            heads = [(a @ b.transpose(-2, -1) * 6**-0.5).softmax(-1) @ c for a, b, c in zip(q, k, v, strict=True)]
+            made: torch.Tensor = self.out(torch.cat(heads, -1))
+            return made
+
+    with pytest.raises(SurgeryError) as error:
+        find_sites(OneByOne(), (torch.randn(2, 5, 24),))
+    assert str(error.value) == (
+        "the model computes attention of one head 4 times in one pass, as if it took its heads one by one, which cannot "
+        "be counted: compute all heads in one batch"
+    )
