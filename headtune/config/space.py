@@ -23,7 +23,6 @@ from headtune.heads.constraint import HeadDimConstraint
 from headtune.heads.options import SiteOptions, SpaceOptions
 from headtune.heads.setting import HeadRange, Stages
 from headtune.heads.site import Hold
-from headtune.trial.setup import Weights
 
 
 class RangeSection(Section):
@@ -144,7 +143,7 @@ class SpaceSection(Section):
 
     hold: Hold
     """width (head_dim = width / heads; parameters stay) or head_dim (width = heads × head_dim; parameters shrink)"""
-    weights: Weights
+    weights: Literal["fresh", "keep"]
     """fresh (every trial trains what `model` returns) or keep (it returns a trained model, whose heads are pruned)"""
     heads: Heads = "auto"
     tie: Tie = "none"

@@ -86,7 +86,8 @@ class Study:
 
         Args:
             task, space: the problem, and which counts may be tried.
-            weights: ``fresh`` starts each trial from what ``task.model`` returns.
+            weights: ``fresh`` trains what ``task.model`` returns with each plan; ``keep`` prunes the trained model that
+                it returns.
             objectives: one or more that the task reports, then ``latency_ms``, ``parameters``, ``peak_memory_mb``.
             constraints: on head_dim, or limits of what is measured.
             params: extra hyper-parameters, searched beside the counts.
@@ -188,7 +189,9 @@ class Study:
         progress = asking.keep("tell", trial.number)
         if asking is not self._asking:
             raise InputError(f"tell: trial {trial.number} was asked by another study; tell it there")
-        measured = [one.metric for one in (*self._spec.objectives, *self._spec.limits) if one.metric in MEASURED_METRICS]
+        measured = [
+            one.metric for one in (*self._spec.objectives, *self._spec.limits) if one.metric in MEASURED_METRICS
+        ]
         if measured and not progress.built:
             raise InputError(
                 f"tell: trial {trial.number} was not built, which measures {', '.join(dict.fromkeys(measured))}; "

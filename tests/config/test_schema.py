@@ -73,13 +73,9 @@ def test_sections_may_be_left_out_or_empty(parse: Parse) -> None:
         (
             {"space": {"hold": "width", "weights": "frsh"}},
             "space.weights",
-            "must be fresh, the only way so far: every trial trains what `model` returns (got 'frsh')",
+            "must be fresh or keep (got 'frsh'); did you mean fresh?",
         ),
-        (
-            {"space": {"hold": "width", "weights": None}},
-            "space.weights",
-            "must be fresh, the only way so far: every trial trains what `model` returns (got nothing)",
-        ),
+        ({"space": {"hold": "width", "weights": None}}, "space.weights", "must be fresh or keep (got nothing)"),
         ({"seed": -1}, "seed", "must be at least 0 (got -1)"),
         ({"seed": 2**32}, "seed", "must be less than 4294967296 (got 4294967296)"),
         ({"name": 5}, "name", "must be text (got 5); put it in quotes"),

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from headtune.config.problems import explain
 from headtune.config.space import ParamRangeSection, SpaceSection
 from headtune.heads import HeadDimConstraint, HeadRange, SiteOptions, SpaceOptions, Stages
+from headtune.trial.setup import Weights
 
 NEEDED = {"hold": "head_dim", "weights": "fresh"}
 
@@ -193,3 +194,7 @@ def test_whole_and_real_ranges() -> None:
     found = SpaceSection.model_validate({**NEEDED, "params": params}).params
     real = {name: section.is_real for name, section in found.items() if isinstance(section, ParamRangeSection)}
     assert real == {"real": True, "asked_real": True, "whole": False}
+
+
+def test_a_file_and_python_know_the_same_weights() -> None:
+    assert get_args(SpaceSection.model_fields["weights"].annotation) == get_args(Weights)

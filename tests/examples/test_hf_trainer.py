@@ -26,7 +26,7 @@ def hf_trainer() -> ModuleType:
 @pytest.fixture
 def quick(hf_trainer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     whole = hf_trainer.Sequences
-    monkeypatch.setattr(hf_trainer, "Sequences", lambda count, seed: whole(min(count, 512), seed))
+    monkeypatch.setattr(hf_trainer, "Sequences", lambda count, seed: whole(min(count, 1024), seed))
     return hf_trainer
 
 
@@ -59,8 +59,8 @@ def test_every_evaluation_is_a_report(quick: ModuleType) -> None:
     torch.manual_seed(0)
     channel = Channel()
     model = quick.build_model()
-    quick.train(model, headtune.Run(epochs=3, channel=channel, device="cpu"))
-    assert [metrics.keys() for metrics in channel.heard] == [{"eval_loss", "eval_accuracy"}] * 3
+    quick.train(model, headtune.Run(epochs=4, channel=channel, device="cpu"))
+    assert [metrics.keys() for metrics in channel.heard] == [{"eval_loss", "eval_accuracy"}] * 4
     assert channel.heard[-1]["eval_accuracy"] > 0.8  # guessing gives 0.5
 
 

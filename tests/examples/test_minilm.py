@@ -33,19 +33,14 @@ def test_the_model_is_the_real_one(minilm: ModuleType) -> None:
 
 
 def test_embeddings_mean_something_and_keep_their_order(minilm: ModuleType) -> None:
-    few = (
-        "A cat sits on the mat.",
-        "The train to Berlin is late again, as it was all week.",
-        "A kitten lies on a rug.",
-    )
-    found = minilm.embeddings(minilm.build_model(), few)
+    few = ("A cat sits on the mat.", "The train to Berlin is late, as it was all week.", "A kitten lies on a rug.")
+    model = minilm.build_model()
+    found = minilm.embeddings(model, few)
     torch.testing.assert_close(found.norm(dim=-1), torch.ones(3))
     like = found @ found.T
     assert like[0, 2] > 0.4 > like[0, 1]
     for place, sentence in enumerate(few):  # padding changes only the rounding of float32
-        torch.testing.assert_close(
-            minilm.embeddings(minilm.build_model(), (sentence,))[0], found[place], atol=1e-5, rtol=0
-        )
+        torch.testing.assert_close(minilm.embeddings(model, (sentence,))[0], found[place], atol=1e-5, rtol=0)
 
 
 def test_the_parts_of_a_text_share_no_sentence(minilm: ModuleType) -> None:
@@ -57,11 +52,10 @@ def test_the_parts_of_a_text_share_no_sentence(minilm: ModuleType) -> None:
 
 
 def test_texts_that_will_not_do(minilm: ModuleType, tmp_path: Path) -> None:
+    missing = tmp_path / "no.txt"
     with pytest.raises(TaskError) as caught:
-        minilm.task(path=str(tmp_path / "no.txt"))
-    assert (
-        str(caught.value) == f"minilm: there is no file {tmp_path / 'no.txt'}; give a text by --set task_args.path=FILE"
-    )
+        minilm.task(path=str(missing))
+    assert str(caught.value) == f"minilm: there is no file {missing}; give a text by --set task_args.path=FILE"
     with pytest.raises(TaskError) as caught:
         minilm.Text.of("This sentence stands here alone, and there is no other one. " * 3)
     assert str(caught.value) == "minilm needs at least 384 sentences of text, got 1"
@@ -103,7 +97,7 @@ def test_the_task_keeps_its_contract(minilm: ModuleType) -> None:
     assert model(**task.inputs(2, 16)).last_hidden_state.shape == (2, 16, 384)
     batches = task.batches()
     assert len(batches) == 8
-    assert 0 < float(task.loss(model, batches[0][:4])) < math.log(4)  # better than guessing
+    assert 0 < task.loss(model, batches[0][:4]).item() < math.log(4)  # better than guessing
 
 
 def test_without_the_model_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

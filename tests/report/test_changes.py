@@ -136,3 +136,11 @@ def test_only_better_and_worse_have_a_tone() -> None:
         Judgement.BETTER: "better",
         Judgement.WORSE: "worse",
     }
+
+
+def test_where_nothing_is_trained_a_single_value_is_exact(record: StudyRecord) -> None:
+    rule, present = pair(record)
+    scored = replace(record, trains=False)
+    base = with_quality(present, 0.9)
+    for value, judgement in ((0.9 + 1e-12, "better"), (0.9 - 1e-12, "worse"), (0.9, "same")):
+        assert named(changes(scored, with_quality(rule, value), base), "val_accuracy").judgement == judgement

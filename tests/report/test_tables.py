@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 import pandas as pd
 import pytest
 
+from headtune.heads import HeadCount, HeadRanking
 from headtune.heads.plan import HeadPlan
 from headtune.report.search_front import front_trials
 from headtune.report.tables import front_frame, trials_frame
@@ -159,3 +160,14 @@ def test_a_running_trial_is_called_running(record: StudyRecord) -> None:
     running = replace(record.trials[0], outcome=None, ended=None)
     row = read_back(trials_frame(replace(record, trials=(running,), verify_trials=())))[0]
     assert (row["outcome"], row["reason"]) == ("running", "still running")
+
+
+def test_the_trained_heads_that_stay_are_in_the_table(record: StudyRecord) -> None:
+    assert not [name for name in trials_frame(record).columns if name.startswith("kept:")]
+    scores = {site.path: tuple(float(head) for head in range(site.num_heads)) for site in record.sites}
+    ranking = HeadRanking(scores=scores, criterion="norm")
+    fewer = HeadPlan.of({site.path: HeadCount(1, 1, site.head_dim) for site in record.sites})
+    trial = replace(record.trials[0], plan=fewer)
+    (row,) = read_back(trials_frame(replace(record, ranking=ranking, trials=(trial,), verify_trials=())))
+    for site in record.sites:
+        assert int(row[f"kept:{site.path}"]) == site.num_heads - 1  # the last head has the highest score

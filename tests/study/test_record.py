@@ -1,11 +1,12 @@
 """What a study knows, as values."""
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
-from headtune.heads import HeadCount, HeadPlan
+from headtune.heads import HeadCount, HeadPlan, HeadRanking, SpaceOptions
 from headtune.pareto import Objective
-from headtune.study import Finalist, StudyRecord, Verdict
+from headtune.study import Finalist, StudyRecord, StudySpec, Verdict, search
 
 FOUR, TWO = (HeadPlan.of({"a": HeadCount(n, n, 16 // n), "b": HeadCount(n, n, 16 // n)}) for n in (4, 2))
 
@@ -72,3 +73,13 @@ def test_a_record_shows_how_far_it_is() -> None:
 def test_it_is_a_value_that_crosses_processes() -> None:
     done = replace(RECORD, finalists=(FINALIST,))
     assert pickle.loads(pickle.dumps(done)) == done
+
+
+def test_heads_that_stay_are_known_where_weights_are_kept(make_spec: Callable[..., StudySpec]) -> None:
+    record = search(make_spec(trials=4, space=SpaceOptions(hold="head_dim")))
+    assert record.kept(record.present) is None
+    ranking = HeadRanking(scores=dict.fromkeys(record.present.paths, (1.0, 4.0, 2.0, 3.0)), criterion="norm")
+    two = HeadPlan.of({path: HeadCount(2, 2, 4) for path in record.present.paths})
+    mask = replace(record, ranking=ranking).kept(two)
+    assert mask is not None
+    assert mask.to_json() == {path: [1, 3] for path in two.paths}
