@@ -1,14 +1,13 @@
 """From a task and a request to the model that is timed and trained."""
 
 import inspect
-import traceback
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import torch
 from torch import nn
 
-from headtune.errors import HeadtuneError, TaskError, in_words
+from headtune.errors import HeadtuneError, TaskError, in_words, place_of
 from headtune.heads.plan import HeadPlan
 from headtune.surgery import apply_plan
 from headtune.trial.params import ParamValue
@@ -79,7 +78,4 @@ def _calling(name: str, work: Callable[[], T]) -> T:
     except (HeadtuneError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TaskError(
-            f"task.{name} raised {in_words(error)} ({place.filename}, line {place.lineno}, in {place.name})"
-        ) from error
+        raise TaskError(f"task.{name} raised {in_words(error)} ({place_of(error)})") from error
