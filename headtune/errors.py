@@ -22,6 +22,8 @@ StopTrial                   a BaseException: ends one trial, passes `except Exce
 """
 
 import re
+import traceback
+from types import TracebackType
 from typing import ClassVar
 
 _LONGEST = 1000
@@ -130,17 +132,46 @@ class Diverged(StopTrial):
 
 
 def in_words(error: BaseException) -> str:
-    """An error's type and message on one line of bounded length, whatever its ``__str__`` does or holds."""
+    """An error's type and message on one line of bounded length, whatever its class does and its message holds."""
     try:
-        said = str(error)
+        said = str.__str__(str(error))  # a plain one, even where it comes as a subclass
     except KeyboardInterrupt:
         raise
     except BaseException as failed:
-        said = f"(its message cannot be read: {type(failed).__name__})"
+        said = f"(its message cannot be read: {_kind(failed)})"
     if len(said) > _LONGEST:
         said = f"{said[:_LONGEST]}…"
     said = _ALLOCATION.sub(_size, printable(" ".join(said.split())))
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{_kind(error)}: {said}" if said else _kind(error)
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error was raised: ``train.py, line 7, in train``."""
+    frame, line = [*traceback.walk_tb(_traceback(error))][-1]
+    return f"{frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name}"
+
+
+def traced(error: BaseException) -> str:
+    """An error's traceback with its causes; where its class does not bear that, its own lines alone."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return "".join([*traceback.format_tb(_traceback(error)), in_words(error)])
+
+
+# What a class may override with code that raises is asked of the built-in types.
+
+
+def _kind(error: BaseException) -> str:
+    name: str = vars(type)["__name__"].__get__(type(error))
+    return name
+
+
+def _traceback(error: BaseException) -> TracebackType | None:
+    found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    return found
 
 
 def _size(asked: re.Match[str]) -> str:

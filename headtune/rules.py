@@ -4,10 +4,12 @@ Each rule takes a value and says what it must be, such as ``must be at least 1``
 """
 
 import keyword
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from pathlib import PurePath
 from typing import TypeGuard
 
 Rule = Callable[[object], str]
@@ -89,7 +91,10 @@ def at_least(least: int, most: float = inf) -> Rule:
     return rule
 
 
-count = at_least(1)
+LAST_COUNT = 2**31 - 1
+"""The whole numbers of every database go so far."""
+
+count = at_least(1, LAST_COUNT)
 """A whole number of at least 1."""
 
 seed = at_least(0, LAST_SEED)
@@ -116,6 +121,11 @@ def gpus(value: object) -> str:
 def scalar(value: object) -> str:
     """Text, a finite number or a truth value."""
     return "" if isinstance(value, str | bool) or _finite(value) else "must be text, a number, true or false"
+
+
+def path(value: object) -> str:
+    """A path that a file system can have."""
+    return "" if isinstance(value, PurePath) and _speakable(str(value)) else "must be a path"
 
 
 def text(value: object) -> str:
@@ -151,7 +161,7 @@ def storage(value: object) -> str:
         return "must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name"
     if value in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
         return "must keep what it is given: write sqlite:///study.db"
-    return ""
+    return "" if _speakable(value) else "must hold no character that no file name can have"
 
 
 def number_range(low: float, high: float, default: float | None, *, log: bool) -> list[Told]:
@@ -159,6 +169,8 @@ def number_range(low: float, high: float, default: float | None, *, log: bool) -
     problems: list[Told] = []
     if low >= high:
         problems.append((("high",), f"must be more than low (got low {low}, high {high})"))
+    elif not all(abs(reach) <= sys.float_info.max for reach in (high - low, low + high, low * high if log else 0)):
+        problems.append((("high",), f"must be nearer to low: no float holds the distance (got {low}, {high})"))
     elif default is not None and not low <= default <= high:
         problems.append((("default",), f"must lie between low {low} and high {high} (got {default})"))
     if log and low <= 0:
@@ -167,13 +179,14 @@ def number_range(low: float, high: float, default: float | None, *, log: bool) -
 
 
 def choices(values: Sequence[object], default: object = None) -> list[Told]:
-    """What is wrong with values to choose from, of which 1 and ``True`` are two, and with the default among them."""
-    typed = [(type(value), value) for value in values]
-    problems: list[Told] = [] if typed else [(("choices",), "must name at least one value")]
-    for index, (_, value) in enumerate(typed):
-        if typed[index] in typed[:index]:
-            problems.append((("choices", index), f"is there twice: {value!r}; keep one"))
-    if default is not None and (type(default), default) not in typed:
+    """What is wrong with values to choose from, where 1 and ``True`` are equal, and with the default."""
+    problems: list[Told] = [] if values else [(("choices",), "must name at least one value")]
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            twin = values[values.index(value)]
+            equal = "" if type(twin) is type(value) else f", which equals {twin!r}"
+            problems.append((("choices", index), f"is there twice: {value!r}{equal}; keep one"))
+    if default is not None and (type(default), default) not in [(type(value), value) for value in values]:
         problems.append((("default",), f"must be one of the choices (got {default!r})"))
     return problems
 
@@ -216,6 +229,14 @@ def inline(executor: str, concurrent: object, cluster: str) -> list[Told]:
     if executor == "inline" and cluster != "local":
         problems.append((("cluster",), "must be local under `executor: inline`"))
     return problems
+
+
+def _speakable(name: str) -> bool:
+    """Whether the system can be told the name."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _finite(value: object) -> TypeGuard[int | float]:

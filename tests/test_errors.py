@@ -14,7 +14,9 @@ from headtune.errors import (
     TrialError,
     in_words,
     masked,
+    place_of,
     printable,
+    traced,
 )
 
 ROOTS_OF = {"HeadtuneError": "Exception", "StopTrial": "BaseException"}
@@ -146,3 +148,62 @@ def test_what_an_allocator_says_is_said_shortly() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(10**13)
     assert in_words(caught.value) == "RuntimeError: can't allocate memory: 40,000.0 GB asked at once"
+
+
+class Nameless(type):
+    """The type of a class that does not bear to be named."""
+
+    def __getattribute__(cls, name: str) -> object:
+        if name in ("__name__", "__qualname__"):
+            raise RuntimeError("no name")
+        return super().__getattribute__(name)
+
+
+class Hostile(Exception, metaclass=Nameless):
+    """Raises at whatever it is asked."""
+
+    @property
+    def __class__(self) -> type:
+        raise KeyError("no class")
+
+    @property
+    def __traceback__(self) -> None:
+        raise KeyError("no traceback")
+
+
+def hostile() -> BaseException:
+    try:
+        raise Hostile("boom")
+    except Exception as error:
+        return error
+
+
+def test_a_hostile_error_is_told_with_its_place() -> None:
+    error = hostile()
+    assert in_words(error) == "Hostile: boom"
+    line = hostile.__code__.co_firstlineno + 2
+    assert place_of(error) == f"{__file__}, line {line}, in hostile"
+    assert traced(error) == f'  File "{__file__}", line {line}, in hostile\n    raise Hostile("boom")\nHostile: boom'
+
+
+def test_a_traceback_shows_causes_also_in_a_ring() -> None:
+    first, second = ValueError("first"), KeyError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert traced(first).count("ValueError: first") == 1
+    assert traced(first).startswith("KeyError: 'second'")
+
+
+class LoudText(str):
+    """A message that cannot be measured."""
+
+    def __len__(self) -> int:
+        raise RuntimeError
+
+
+class LoudError(Exception):
+    def __str__(self) -> str:
+        return LoudText("loud")
+
+
+def test_a_message_of_a_class_of_its_own_is_plain_text() -> None:
+    assert in_words(LoudError()) == "LoudError: loud"

@@ -1,6 +1,7 @@
 """What plain values may be: each rule against values on both sides of its border."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ HUGE = 10**400
     [
         (rules.truth, [True, False], [0, 1, None, "true"]),
         (rules.integer, [0, -3, HUGE], [True, 1.0, "1", None]),
-        (rules.count, [1, HUGE], [0, -1, True, 1.5, None]),
+        (rules.count, [1, 2**31 - 1], [0, -1, 2**31, HUGE, True, 1.5, "1", None]),
         (rules.seed, [0, 2**32 - 1], [-1, 2**32, True, 0.0]),
         (rules.at_least(0, 3), [0, 3], [-1, 4, False]),
         (rules.number, [0, -1.5, 1e308], [math.nan, math.inf, -math.inf, HUGE, True, "1", None]),
@@ -30,8 +31,19 @@ HUGE = 10**400
         (
             rules.storage,
             ["sqlite:///a.db", "postgresql://me@there/db"],
-            ["a.db", "", "sqlite://", "sqlite:///", "sqlite:///:memory:", 3, None],
+            [
+                "a.db",
+                "",
+                "sqlite://",
+                "sqlite:///",
+                "sqlite:///:memory:",
+                "sqlite:///a\0.db",
+                "sqlite:///\ud800",
+                3,
+                None,
+            ],
         ),
+        (rules.path, [Path("a"), Path("größe/ b"), Path("\udcff")], [Path("a\0b"), Path("\ud800"), "a", 3, None]),
         (rules.one_of(("a", "b")), ["a", "b"], ["c", "", 1, None, ["a"]]),
         (rules.a(int, "a number"), [1], ["1", None]),
         (rules.each(int, "numbers", least=1), [(1,), (1, 2)], [(), [1], ("1",), 1, None]),
@@ -85,7 +97,15 @@ def test_ranges(low: float, high: float, default: float | None, log: bool, probl
 @pytest.mark.parametrize(
     ("values", "default", "problems"),
     [
-        ((1, True, 1.0), True, []),
+        ((2, True, 1.5), True, []),
+        (
+            (1, "a", 1.0, True),
+            None,
+            [
+                "choices.2: is there twice: 1.0, which equals 1; keep one",
+                "choices.3: is there twice: True, which equals 1; keep one",
+            ],
+        ),
         ((), None, ["choices: must name at least one value"]),
         (
             ("a", "a"),

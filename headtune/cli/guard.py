@@ -2,7 +2,6 @@
 
 import logging
 import tempfile
-import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,7 @@ import headtune
 from headtune._logging import logging_to
 from headtune.cli.terminal import say
 from headtune.cli.wording import together
-from headtune.errors import HeadtuneError, StorageError, in_words
+from headtune.errors import HeadtuneError, StorageError, in_words, traced
 
 INTERRUPTED = 130
 
@@ -70,7 +69,7 @@ def guard(verbose: bool, interrupted: str = "interrupted") -> Iterator[Session]:
             say(interrupted)
             raise typer.Exit(INTERRUPTED) from None
         except HeadtuneError as error:
-            _log.info("ended with exit code %d", error.exit_code, exc_info=error)
+            _log.info("ended with exit code %d\n%s", error.exit_code, traced(error).rstrip())
             for problem in together(error.problems):
                 say(problem, mark="error")
             _show(error, verbose)
@@ -99,7 +98,7 @@ def _note(
 
 def _show(error: BaseException, verbose: bool) -> None:
     if verbose:
-        say("".join(traceback.format_exception(error)).rstrip())
+        say(traced(error).rstrip())
 
 
 def _unexpected(session: Session, error: BaseException) -> str:
@@ -110,5 +109,5 @@ def _unexpected(session: Session, error: BaseException) -> str:
             session.log_to(Path(tempfile.gettempdir()))
     except (StorageError, OSError):  # no temporary folder either
         return f"{sentence}; run again with -v for the traceback"
-    _log.error("unexpected", exc_info=error)
+    _log.error("unexpected\n%s", traced(error).rstrip())
     return f"{sentence}; the traceback is in {session.log}"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from headtune.timing import LatencyProfile
 
 _MEANING = (
-    "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that times "
-    "the present plan's median. p90: nine of ten passes were faster, as timed now"
+    "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that "
+    "times the present plan's median. p90: nine of ten passes were faster, as timed now"
 )
 
 

@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from math import isfinite
 
+from headtune.heads import HeadPlan
 from headtune.pareto import Objective, ParetoFront
+from headtune.trial.messages import Kind
 from headtune.trial.outcome import Outcome
+from headtune.trial.params import ParamValue
 from headtune.trial.record import TrialRecord
 
 
@@ -50,7 +53,12 @@ class Progress:
         self._searched |= {record.number: record for record in records if record.kind != "verify"}
 
     def trial(self, record: TrialRecord) -> None:
-        """A trial is now as *record* says."""
+        """A trial is now as *record* says; an earlier attempt at it that lost its worker runs no longer."""
+        self._here = {
+            number: known
+            for number, known in self._here.items()
+            if known.outcome is not None or _training(known) != _training(record)
+        }
         self._here[record.number] = record
         if record.outcome is None:
             self._started.add(record.number)
@@ -87,7 +95,7 @@ class Progress:
 
     @property
     def _done_here(self) -> int:
-        ended = [self._here[number].outcome for number in self._started]
+        ended = [record.outcome for number, record in self._here.items() if number in self._started]
         return sum(outcome is not None and (self.phase_name == "verify" or outcome.trained) for outcome in ended)
 
     def _values(self, record: TrialRecord) -> tuple[float, ...]:
@@ -96,3 +104,8 @@ class Progress:
             return ()
         values = tuple(record.metrics[goal.metric] for goal in self.objectives)
         return values if all(map(isfinite, values)) else ()
+
+
+def _training(record: TrialRecord) -> tuple[Kind, HeadPlan, dict[str, ParamValue], int]:
+    """What every attempt at a trial has in common."""
+    return record.kind, record.plan, dict(record.params), record.repeat

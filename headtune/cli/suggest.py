@@ -10,9 +10,21 @@ from headtune.cli.options import AsJson, Verbose
 from headtune.cli.terminal import show, show_json
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a whole number (got {text!r})") from None
+
+
 def suggest(
-    d_model: Annotated[int, typer.Option("--d-model", help="Features of the residual stream.", show_default=False)],
-    layers: Annotated[int, typer.Option("--layers", help="Layers of the stack.")] = 1,
+    d_model: Annotated[
+        int,
+        typer.Option(
+            "--d-model", help="Features of the residual stream.", show_default=False, parser=_whole, metavar="INTEGER"
+        ),
+    ],
+    layers: Annotated[int, typer.Option("--layers", help="Layers of the stack.", parser=_whole, metavar="INTEGER")] = 1,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 import headtune.rules as rules
 from headtune.config.section import Problem, Section
 from headtune.config.values import AutoCount, Count, Number, Seconds, Text, kept, later, refuse
+from headtune.timing.protocol import MOST_THREADS
 
 _MODES = dict.fromkeys(("train_step", "decode"), "only forward is timed so far; write forward")
 
@@ -18,11 +19,15 @@ def _one_length(value: object) -> object:
     return value
 
 
+def _threads(value: object) -> str:
+    return "" if value == "auto" else rules.at_least(1, MOST_THREADS)(value)
+
+
 class LatencySection(Section):
     """How latency is measured."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$")] = "auto"
-    threads: AutoCount = "auto"
+    threads: Annotated[AutoCount, AfterValidator(kept(_threads))] = "auto"
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     batch_size: Count = 32
     seq_len: Annotated[Count | None, BeforeValidator(_one_length)] = None

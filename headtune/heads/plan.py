@@ -21,10 +21,19 @@ class HeadPlan:
 
     counts: tuple[tuple[str, HeadCount], ...]
 
+    def __post_init__(self) -> None:
+        """Raises PlanError for what is no tuple of paths with their counts."""
+        if not isinstance(self.counts, tuple) or not all(map(_is_entry, self.counts)):
+            raise PlanError(f"HeadPlan: must be made by HeadPlan.of({{path: HeadCount(...)}}){rules.came(self.counts)}")
+
     @classmethod
     def of(cls, counts: Mapping[str, HeadCount]) -> "HeadPlan":
-        """The plan with the given counts, in the mapping's order."""
-        return cls(tuple((path, HeadCount(*count)) for path, count in counts.items()))
+        """The plan with the given counts, in the mapping's order.
+
+        Raises:
+            PlanError: it is no mapping of paths to three whole numbers of at least 1.
+        """
+        return cls.from_json(counts)
 
     @classmethod
     def present(cls, sites: Iterable[AttentionSite]) -> "HeadPlan":
@@ -114,14 +123,16 @@ class HeadPlan:
         Raises:
             PlanError: lists every entry that is not three whole numbers of at least 1.
         """
+        if not isinstance(data, Mapping):
+            raise PlanError(f"a plan must be a mapping of paths to counts{rules.came(data)}")
         problems = [
             f"{path}: {counts!r} is not [num_heads, num_kv_heads, head_dim] in whole numbers of at least 1"
             for path, counts in data.items()
-            if not _is_count(counts)
+            if not isinstance(path, str) or not _is_count(counts)
         ]
         if problems:
             raise PlanError(*problems)
-        return cls.of({path: HeadCount(*counts) for path, counts in data.items()})
+        return cls(tuple((path, HeadCount(*counts)) for path, counts in data.items()))
 
 
 def _unusable(text: object, sites: object, hold: object) -> list[str]:
@@ -153,6 +164,14 @@ def _read(text: str, sites: Sequence[AttentionSite]) -> tuple[dict[str, HeadChoi
     return choices, problems
 
 
-def _is_count(counts: Sequence[int]) -> bool:
-    whole = isinstance(counts, list | tuple) and all(type(number) is int and number >= 1 for number in counts)
-    return whole and len(counts) == 3
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, tuple) or len(entry) != 2:
+        return False
+    path, count = entry
+    return isinstance(path, str) and isinstance(count, HeadCount)
+
+
+def _is_count(counts: object) -> bool:
+    if not isinstance(counts, list | tuple) or len(counts) != 3:
+        return False
+    return all(type(number) is int and number >= 1 for number in counts)

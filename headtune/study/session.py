@@ -1,23 +1,17 @@
 """A study in Python: run it whole, or ask and tell inside an existing loop."""
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import overload
-
-from torch import nn
 
 import headtune.rules as rules
-from headtune.errors import Infeasible, InputError, SpecError, TaskError
-from headtune.execute import InlineExecutor
-from headtune.heads import Constraint, HeadDimConstraint, HeadPlan, SpaceOptions
-from headtune.pareto import MEASURED_METRICS, Objective, ParetoFront
-from headtune.search import Ledger, SearchBroker
-from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
+from headtune.errors import InputError, SpecError, TaskError
+from headtune.heads import Constraint, HeadDimConstraint, SpaceOptions
+from headtune.pareto import Objective, ParetoFront
+from headtune.study.asking import AskedTrial, Asking
 from headtune.study.finalists import front_of
 from headtune.study.narrator import Narrator
 from headtune.study.reading import read
@@ -29,27 +23,14 @@ from headtune.trial import (
     Observer,
     Outcome,
     Param,
-    ParamValue,
     Signal,
-    Silent,
     Task,
     TaskObject,
     TrialRecord,
-    TrialRequest,
     TrialResult,
-    TrialSetup,
     Weights,
 )
-from headtune.trial.build import build_planned
-from headtune.trial.forks import one_process
-from headtune.trial.measuring import lane_of, measure_trial
-from headtune.trial.metrics import reported_metrics, told_metrics
-
-UNBOUNDED = 1_000_000
-"""Trials of a study that is asked by hand: the person ends it."""
-
-LAST_STEP = 2**31 - 1
-"""Every database's whole numbers go so far."""
+from headtune.trial.metrics import told_metrics
 
 
 class Study:
@@ -124,7 +105,7 @@ class Study:
         narrowed = partial(_narrowed, space, head_dims)
         _together(partial(_check_task, task), spec, options, narrowed)
         self._spec = replace(spec(), space=narrowed(), search=options())
-        self._asking: _Asking | None = None
+        self._asking: Asking | None = None
 
     def run(
         self,
@@ -154,14 +135,14 @@ class Study:
         self.close()
         return search(replace(spec(), search=options()), observer or Narrator())
 
-    def ask(self) -> "AskedTrial":
+    def ask(self) -> AskedTrial:
         """The next trial to train. The first call takes the study's lease and profiles in this process.
 
         Raises:
             InputError: nothing can be asked until a running trial is told, or the space is exhausted.
         """
         if self._asking is None:
-            self._asking = _Asking.begin(self._spec)
+            self._asking = Asking.begin(self._spec)
         asking = self._asking
         asking.keep("ask")
         request = asking.broker.propose()
@@ -172,10 +153,9 @@ class Study:
             )
         if request is Signal.DONE:
             raise InputError(f"nothing is left to ask: {asking.broker.ending}")
-        asking.open[request.number] = _Progress()
-        return AskedTrial(request, asking)
+        return asking.opened(request)
 
-    def tell(self, trial: "AskedTrial", metrics: Mapping[str, float]) -> TrialRecord:
+    def tell(self, trial: AskedTrial, metrics: Mapping[str, float]) -> TrialRecord:
         """How *trial* ended: its final metrics, the objectives' among them.
 
         Raises:
@@ -186,15 +166,12 @@ class Study:
         if not isinstance(trial, AskedTrial):
             raise InputError(f"tell: trial must be one that ask() returned{rules.came(trial)}")
         asking = trial.asking
-        progress = asking.keep("tell", trial.number)
+        progress = asking.progress("tell", trial.number)
         if asking is not self._asking:
             raise InputError(f"tell: trial {trial.number} was asked by another study; tell it there")
-        measured = [
-            one.metric for one in (*self._spec.objectives, *self._spec.limits) if one.metric in MEASURED_METRICS
-        ]
-        if measured and not progress.built:
+        if asking.measured and not progress.built:
             raise InputError(
-                f"tell: trial {trial.number} was not built, which measures {', '.join(dict.fromkeys(measured))}; "
+                f"tell: trial {trial.number} was not built, which measures {', '.join(asking.measured)}; "
                 "call its build() first"
             )
         values = told_metrics(metrics)
@@ -240,148 +217,6 @@ class Study:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class AskedTrial:
-    """A trial in the person's own loop.
-
-    Attributes:
-        request: what is wanted.
-    """
-
-    request: TrialRequest
-    asking: "_Asking"
-
-    def __repr__(self) -> str:
-        return f"AskedTrial({self.number}, '{self.plan.label}', params={dict(self.params)})"
-
-    @property
-    def number(self) -> int:
-        """Its number in the study."""
-        return self.request.number
-
-    @property
-    def plan(self) -> HeadPlan:
-        """The head counts."""
-        return self.request.plan
-
-    @property
-    def params(self) -> Mapping[str, ParamValue]:
-        """The extra hyper-parameters."""
-        return self.request.params
-
-    @property
-    def seed(self) -> int:
-        """The seed that all plans are trained with."""
-        return self.request.seed
-
-    def build(self) -> nn.Module:
-        """The model with the plan applied, measured, on the study's device.
-
-        Raises:
-            Infeasible: it breaks a constraint; the study has been told already. Baselines are built all the same.
-            InputError: it was told already, or its study is closed.
-        """
-        asking, setup, request = self.asking, self.asking.setup, self.request
-        progress = asking.keep("build", request.number)
-        task, lane = setup.task.load(), lane_of(setup)
-        with lane.shared(), one_process():
-            model = build_planned(setup, task, request.plan, request.params, request.seed)
-            measurement = measure_trial(setup, task, request, model, lane)
-        asking.broker.measured(request.number, measurement)
-        progress.built = True
-        if request.kind == "search" and not measurement.feasible:
-            result = TrialResult(outcome=Outcome.INFEASIBLE, message=measurement.broken)
-            asking.finish(request.number, result)
-            raise Infeasible(f"{request.plan.label} {measurement.broken}")
-        return model
-
-    def report(self, step: int, **metrics: float) -> bool:
-        """Tell a value on the way, the *step*-th from 1; ``True`` means that more epochs are not worth it.
-
-        Raises:
-            InputError: *step* is no whole number above the last one reported, the trial was told already, or its study
-                is closed.
-            MetricError: no metric, one that is not a number, or one that headtune measures itself.
-        """
-        progress = self.asking.keep("report", self.number)
-        problems = rules.broken({"report: step": (step, rules.at_least(progress.step + 1, LAST_STEP))})
-        if problems:
-            raise InputError(*problems)
-        values = reported_metrics(metrics, "report")
-        progress.step = step
-        return self.asking.broker.report(self.number, step, values)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far an open trial is."""
-
-    built: bool = False
-    step: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Asking:
-    """A study while it is open to be asked by hand; *open* are the trials that were asked and have not ended."""
-
-    ledger: Ledger
-    broker: SearchBroker
-    setup: TrialSetup
-    open: dict[int, _Progress] = field(default_factory=dict)
-    closed: bool = False
-    process: int = field(default_factory=os.getpid)
-
-    @classmethod
-    def begin(cls, spec: StudySpec) -> "_Asking":
-        # Without an end in sight nothing can be enumerated; the Gaussian process learns most from few trials.
-        sampler = "gp" if spec.search.sampler == "auto" else spec.search.sampler
-        spec = replace(spec, search=replace(spec.search, trials=UNBOUNDED, sampler=sampler))
-        ledger = open_ledger(spec)
-        try:
-            checked = check_and_remember(spec, ledger, Silent())
-            setup = prepare(spec, checked, ledger, InlineExecutor(), Silent())
-            return cls(ledger, broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent()), setup)
-        except BaseException:
-            ledger.close()
-            raise
-
-    @overload
-    def keep(self, what: str) -> None: ...
-
-    @overload
-    def keep(self, what: str, number: int) -> _Progress: ...
-
-    def keep(self, what: str, number: int | None = None) -> _Progress | None:
-        """Keep the lease, and give the progress of an open trial.
-
-        Raises:
-            InputError: the study is closed or another process's, or the trial has ended.
-            StudyBusyError: another driver took the study over.
-        """
-        subject = "the study" if number is None else f"trial {number}"
-        if os.getpid() != self.process:
-            raise InputError(
-                f"{what}: {subject} belongs to process {self.process}, from which this one was forked; do it there"
-            )
-        if self.closed:
-            raise InputError(f"{what}: the study was closed after {subject} was asked; ask again: it is asked anew")
-        if number is not None and number not in self.open:
-            raise InputError(f"{what}: {subject} has ended already; ask for the next one")
-        self.ledger.beat()
-        return None if number is None else self.open[number]
-
-    def finish(self, number: int, result: TrialResult) -> None:
-        """End an open trial."""
-        self.broker.finish(number, result)
-        del self.open[number]
-
-    def close(self) -> None:
-        """Give the study back; a process forked from the one that has it leaves it alone."""
-        self.closed = True
-        if os.getpid() == self.process:
-            self.ledger.close()
 
 
 def _together(*makings: Callable[[], object]) -> None:

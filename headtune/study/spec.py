@@ -133,7 +133,7 @@ class StudySpec:
                 "verify": (self.verify, rules.a(VerifyOptions, "VerifyOptions")),
                 "resources": (self.resources, rules.a(Resources, "Resources")),
                 "executor": (self.executor, rules.one_of(get_args(ExecutorName))),
-                "output": (self.output, rules.optional(rules.a(Path, "a path or None"))),
+                "output": (self.output, rules.optional(rules.path)),
                 "seed": (self.seed, rules.seed),
             }
         )

@@ -9,7 +9,8 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from headtune.errors import HeadtuneError, MeasurementError, in_words
+import headtune.rules as rules
+from headtune.errors import HeadtuneError, InputError, MeasurementError, in_words
 from headtune.timing.clock import Clock
 from headtune.timing.inputs import Inputs, leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
@@ -84,6 +85,23 @@ class Forward:
         return leaves((self.args, dict(self.kwargs)))
 
 
+def check_arguments(function: str, model: object, protocol: object, reference: object = None) -> None:
+    """Make sure that what a measuring *function* was given are models and a protocol.
+
+    Raises:
+        InputError: every argument that is not.
+    """
+    problems = rules.broken(
+        {
+            "model": (model, rules.a(nn.Module, "a torch.nn.Module")),
+            "protocol": (protocol, rules.a(LatencyProtocol, "a LatencyProtocol")),
+            "reference": (reference, rules.optional(rules.a(nn.Module, "a torch.nn.Module or None"))),
+        }
+    )
+    if problems:
+        raise InputError(*(f"{function}: {problem}" for problem in problems))
+
+
 @contextmanager
 def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: str = "the model") -> Iterator[Forward]:
     """The model's forward pass under a resolved protocol; afterwards the model is as it was.
@@ -135,4 +153,4 @@ def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str
 
 def _out_of_memory(error: BaseException) -> bool:
     # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in in_words(error)
+    return issubclass(type(error), MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in in_words(error)

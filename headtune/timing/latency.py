@@ -10,7 +10,7 @@ from torch import nn
 from headtune.timing.clock import clock_of
 from headtune.timing.conditions import conditions
 from headtune.timing.device import device_name, resolve, versions
-from headtune.timing.forward import Forward, prepared
+from headtune.timing.forward import Forward, check_arguments, prepared
 from headtune.timing.inputs import Inputs, InputsFactory, ready_inputs
 from headtune.timing.interval import median_interval
 from headtune.timing.lane import Lane
@@ -44,10 +44,11 @@ def measure(
         The profile, with a protocol in which nothing is open.
 
     Raises:
-        InputError: inputs that are no arguments.
+        InputError: an argument of the wrong kind, or inputs that are no arguments.
         MeasurementError: a device that is not there, or a model that raises.
         torch.OutOfMemoryError: it does not fit on the GPU; on the CPU a ``RuntimeError`` says so.
     """
+    check_arguments("measure", model, protocol, reference)
     protocol = resolve(protocol, torch.get_num_threads())
     clock = clock_of(protocol.device)
     with conditions(protocol), ExitStack() as models:

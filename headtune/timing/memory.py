@@ -13,7 +13,7 @@ from headtune.errors import MeasurementError
 from headtune.timing.clock import clock_of
 from headtune.timing.conditions import conditions
 from headtune.timing.device import resolve
-from headtune.timing.forward import Forward, prepared
+from headtune.timing.forward import Forward, check_arguments, prepared
 from headtune.timing.inputs import Inputs, InputsFactory, ready_inputs
 from headtune.timing.protocol import LatencyProtocol
 
@@ -34,10 +34,11 @@ def peak_memory_mb(model: nn.Module, inputs: Inputs | InputsFactory, protocol: L
         protocol: likewise.
 
     Raises:
-        InputError: inputs that are no arguments.
+        InputError: an argument of the wrong kind, or inputs that are no arguments.
         MeasurementError: a device that is not there, a model that raises, or on the CPU a torch profiler that runs.
         torch.OutOfMemoryError: it does not fit on the GPU; on the CPU a ``RuntimeError`` says so.
     """
+    check_arguments("peak_memory_mb", model, protocol)
     protocol = resolve(protocol, torch.get_num_threads())
     with conditions(protocol):
         arguments, protocol = ready_inputs(inputs, protocol)

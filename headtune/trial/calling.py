@@ -1,10 +1,9 @@
 """Calling a person's functions, whose errors become sentences."""
 
-import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from headtune.errors import HeadtuneError, TaskError, in_words
+from headtune.errors import HeadtuneError, TaskError, in_words, place_of
 
 T = TypeVar("T")
 
@@ -20,7 +19,4 @@ def calling(name: str, work: Callable[[], T]) -> T:
     except (HeadtuneError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TaskError(
-            f"task.{name} raised {in_words(error)} ({place.filename}, line {place.lineno}, in {place.name})"
-        ) from error
+        raise TaskError(f"task.{name} raised {in_words(error)} ({place_of(error)})") from error

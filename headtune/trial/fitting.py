@@ -40,6 +40,13 @@ class FitOptions:
     clip: float
 
     def __post_init__(self) -> None:
+        problems = [
+            f"Supervised: {name} must be a number, got {value!r}"
+            for name, value in asdict(self).items()
+            if not isinstance(value, int | float) or isinstance(value, bool)
+        ]
+        if problems:
+            raise TaskError(*problems)
         rules = [
             (self.lr > 0, f"lr must be above 0, got {self.lr}"),
             (self.weight_decay >= 0, f"weight_decay must be 0 or more, got {self.weight_decay}"),

@@ -81,7 +81,8 @@ def failure(what: str, error: BaseException, folder: Path) -> TaskError:
         folder: where their code lies; installed packages in it are not theirs.
     """
     if isinstance(error, SyntaxError):
-        return TaskError(f"{what} at {error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}")
+        where = f" at {error.filename}, line {error.lineno}" if error.filename else ""  # a NUL in it has no place
+        return TaskError(f"{what}{where}: {type(error).__name__}: {error.msg}")
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _within(Path(frame.filename), folder)] or list(frames)
     line = f"{own[-1].filename}, line {own[-1].lineno} ({own[-1].line})"

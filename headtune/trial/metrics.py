@@ -20,7 +20,7 @@ def reported_metrics(metrics: Mapping[str, object], source: str = "run.report") 
         MetricError: every one that is not a number or has a name of headtune's own; or there is none.
     """
     if not metrics:
-        raise MetricError(f"{source}() was given no metric; name one, as in val_accuracy=0.91")
+        raise MetricError(f"{source}() was given no metric; name one, such as val_accuracy=…")
     return _floats(source, metrics)
 
 

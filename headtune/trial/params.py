@@ -8,6 +8,9 @@ from headtune.errors import InputError
 
 ParamValue = float | int | str | bool
 
+EXACT = 2**53
+"""Samplers and databases keep whole numbers as floats, which are exact so far."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloatParam:
@@ -50,7 +53,7 @@ class IntParam:
     default: int | None = None
 
     def __post_init__(self) -> None:
-        _check_range(self, rules.integer)
+        _check_range(self, rules.at_least(-EXACT, EXACT))
 
     @property
     def baseline(self) -> int:

@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
-from typing import TextIO
+from pathlib import Path
+from typing import Literal, TextIO
 
 import torch
 
-_STREAMS = {"stdin": (0, "r"), "stdout": (1, "w"), "stderr": (2, "w")}
+_STREAMS: dict[str, tuple[int, Literal["r", "w"]]] = {"stdin": (0, "r"), "stdout": (1, "w"), "stderr": (2, "w")}
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -59,9 +60,9 @@ def _python() -> list[Callable[[], object]]:
     filters = warnings.filters[:]
     streams: dict[str, TextIO | None] = {name: vars(sys)[name] for name in _STREAMS}
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    folder = ""
+    folder: Path | None = None
     with suppress(FileNotFoundError):  # deleted under us: there is nothing to go back to
-        folder = os.getcwd()
+        folder = Path.cwd()
 
     def put_back_filters() -> None:
         warnings.filters[:] = filters  # type: ignore[index]
@@ -77,8 +78,9 @@ def _python() -> list[Callable[[], object]]:
             setattr(sys, name, _opened(name, stream))
 
     def put_back_folder() -> None:
-        with suppress(OSError):
-            os.chdir(folder)
+        if folder is not None:
+            with suppress(OSError):  # the task deleted it
+                os.chdir(folder)
 
     return [put_back_filters, put_back_streams, put_back_handlers, put_back_folder]
 

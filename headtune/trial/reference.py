@@ -97,6 +97,10 @@ def _load(reference: TaskReference) -> Task:
     home, _, attr = reference.target.rpartition(":")
     if not home or not attr.isidentifier():
         raise TaskError(f"{where}: names no attribute; write path/to/file.py:attr or package.module:attr")
+    if not home.endswith(".py") and (home.startswith(".") or {"/", ":"} & set(home)):
+        raise TaskError(
+            f"{where}: {home} is neither a file nor a module; write path/to/file.py:attr or package.module:attr"
+        )
     base = reference.base
     path = (base / home).resolve()
     module = import_file(path, where) if home.endswith(".py") else import_module(home, base, where)

@@ -10,11 +10,14 @@ from typing import Any
 
 import torch
 
+import headtune.rules as rules
 from headtune.errors import Diverged, StopTrial, TaskError, TrialError
 from headtune.trial.contract import Channel
 from headtune.trial.metrics import reported_metrics
 from headtune.trial.params import ParamValue
 from headtune.trial.seeding import rng_state, set_rng_state
+
+_DEVICES = "must be a device that torch knows, such as cpu or cuda:0"
 
 
 class Run:
@@ -51,11 +54,22 @@ class Run:
             folder: where :meth:`save` writes; ``None`` keeps nothing.
 
         Raises:
-            TaskError: *epochs* is below 1.
+            TaskError: every argument that has no meaning.
         """
-        if epochs < 1:
-            raise TaskError(f"Run(epochs={epochs}): a training needs at least 1 epoch")
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        problems = rules.broken(
+            {
+                "epochs": (epochs, rules.count),
+                "seed": (seed, rules.integer),
+                "device": (device, rules.optional(_device)),
+                "params": (params, rules.optional(rules.a(Mapping, "a mapping of names to values"))),
+                "folder": (folder, rules.optional(rules.path)),
+            }
+        )
+        if problems:
+            raise TaskError(*(f"Run: {problem}" for problem in problems))
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(device)
         self.seed = seed
         self.params: Mapping[str, ParamValue] = dict(params or {})
         self.epochs = epochs
@@ -157,6 +171,15 @@ class Run:
             file.unlink(missing_ok=True)
         with suppress(OSError):  # others may keep files there
             self._checkpoint.parent.rmdir()
+
+
+def _device(value: object) -> str:
+    if isinstance(value, torch.device):
+        return ""
+    try:
+        return "" if isinstance(value, str) and torch.device(value) else _DEVICES
+    except RuntimeError:
+        return _DEVICES
 
 
 def _as_text(metrics: Mapping[str, float]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import headtune.rules as rules
 from headtune.errors import TaskError
 from headtune.trial.fitting import Fit, FitOptions, Mode
 from headtune.trial.task import Inputs, Task
@@ -60,6 +61,8 @@ def Supervised(  # noqa: N802 -- named as what it makes, like Task beside it
         raise TaskError(f"Supervised: mode is max or min, got {mode!r}")
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise TaskError(f"Supervised: autocast is torch.bfloat16, torch.float16 or None, got {autocast!r}")
+    if rules.number(save_every_s) or save_every_s < 0:
+        raise TaskError(f"Supervised: save_every_s must be 0 or more seconds, got {save_every_s!r}")
     train = Fit(
         batches=batches,
         loss=loss,

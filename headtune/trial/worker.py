@@ -2,7 +2,6 @@
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from headtune.errors import Diverged, HeadtuneError, MetricError, StopTrial, in_words, printable
+from headtune.errors import Diverged, HeadtuneError, MetricError, StopTrial, in_words, place_of, printable, traced
 from headtune.surgery.checkpoint import Skeleton, save_checkpoint
 from headtune.timing import Lane
 from headtune.trial.build import build_planned
@@ -21,6 +20,7 @@ from headtune.trial.measuring import lane_of, measure_trial
 from headtune.trial.messages import Measurement, TrialRequest, TrialResult
 from headtune.trial.metrics import returned_metrics
 from headtune.trial.outcome import Outcome
+from headtune.trial.process_state import kept_process_state
 from headtune.trial.run import Run
 from headtune.trial.seeding import seed_everything
 from headtune.trial.setup import TrialSetup
@@ -44,15 +44,14 @@ def run_trial(setup: TrialSetup, request: TrialRequest, channel: Channel) -> Tri
             return _Trial(setup, request, channel, clock).run()
     except KeyboardInterrupt:
         raise
-    except Diverged as error:
-        return _ended(Outcome.DIVERGED, str(error), clock)
-    except StopTrial:
-        return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
-    except MetricError as error:
-        return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), unfit=True)
     except BaseException as error:
-        outcome = Outcome.OUT_OF_MEMORY if _out_of_memory(error) else Outcome.CRASHED
-        return _ended(outcome, _sentence(outcome, error), clock, detail=traceback.format_exc())
+        try:
+            return _failed(error, clock)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as unreadable:
+            said = f"{in_words(error)} ({place_of(error)}); no more can be told of it: {in_words(unreadable)}"
+            return _ended(Outcome.CRASHED, f"{Outcome.CRASHED.sentence}: {said}", clock, detail=traced(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,8 @@ class _Trial:
     def run(self) -> TrialResult:
         lane = lane_of(self.setup)
         task = self.clock.time("import", self.setup.task.load)
-        with lane.shared():
+        # An import happens once in a process: what it sets, it sets for every trial.
+        with kept_process_state(), lane.shared():
             model = self.clock.time("build", lambda: self._build(task))
             if self.request.kind != "verify":
                 measurement = self.clock.time("measure", lambda: self._measure(task, model, lane))
@@ -185,9 +185,24 @@ def _ended(outcome: Outcome, message: str, clock: _Stopwatch, detail: str = "") 
     )
 
 
+def _failed(error: BaseException, clock: _Stopwatch) -> TrialResult:
+    """How a trial ended that raised *error*."""
+    if isinstance(error, Diverged):
+        return _ended(Outcome.DIVERGED, str(error), clock)
+    if isinstance(error, StopTrial):
+        return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
+    if isinstance(error, MetricError):
+        return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), unfit=True)
+    outcome = Outcome.OUT_OF_MEMORY if _out_of_memory(error) else Outcome.CRASHED
+    return _ended(outcome, _sentence(outcome, error), clock, detail=traced(error))
+
+
 def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, HeadtuneError):
-        return error.__cause__ is not None and _out_of_memory(error.__cause__)
+    """Whether memory ran out; of an error of headtune's own, its cause tells."""
+    seen: set[int] = set()
+    while isinstance(error, HeadtuneError) and error.__cause__ is not None and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__cause__
     # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in in_words(error)
@@ -198,6 +213,4 @@ def _sentence(outcome: Outcome, error: BaseException) -> str:
     if isinstance(error, HeadtuneError):
         told = "; ".join(error.problems)
         return told if outcome is Outcome.CRASHED else f"{outcome.sentence}: {told}"
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
-    return f"{outcome.sentence}: {in_words(error)} ({where})"
+    return f"{outcome.sentence}: {in_words(error)} ({place_of(error)})"

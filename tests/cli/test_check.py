@@ -174,9 +174,7 @@ def test_sites_with_the_same_trouble_are_told_once(run: Run, of: Callable[..., P
     assert code == 0, err
     told = [line for line in out.splitlines() if line.startswith("No re-head: ")]
     assert len(told) == 1
-    assert (
-        told[0] == "No re-head: layers.0, layers.1, layers.2 and 2 more: no other count divides its width 1"
-    )
+    assert told[0] == "No re-head: layers.0, layers.1, layers.2 and 2 more: no other count divides its width 1"
     code, _, err = run("measure", of("tasks.py:pieced"), "--plan", "layers.*=3")
     assert (code, err.splitlines()[1:]) == (
         2,

@@ -86,6 +86,25 @@ def test_verbose_shows_the_traceback(capsys: Capture) -> None:
     assert "raise error" in err
 
 
+class Nameless(type):
+    def __getattribute__(cls, name: str) -> object:
+        if name in ("__name__", "__qualname__"):
+            raise RuntimeError("no name")
+        return super().__getattribute__(name)
+
+
+class Unnamed(Exception, metaclass=Nameless):
+    """Its class does not bear to be named, as a traceback does."""
+
+
+def test_verbose_shows_what_can_be_had_of_a_hostile_error(tmp_path: Path, capsys: Capture) -> None:
+    assert end(Unnamed("boom"), verbose=True, output=tmp_path) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: headtune failed in a way it should not: Unnamed: boom; the traceback is in ")
+    assert err.endswith("    raise error\nUnnamed: boom\n")
+    assert (tmp_path / "headtune.log").read_text().endswith("    raise error\nUnnamed: boom\n")
+
+
 def test_the_unexpected_is_one_sentence_and_its_traceback_is_in_the_studys_log(tmp_path: Path, capsys: Capture) -> None:
     assert end(ZeroDivisionError("no such thing"), output=tmp_path / "made") == 1
     log = tmp_path / "made" / "headtune.log"

@@ -46,8 +46,8 @@ def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Pa
     lines = out.splitlines()[-4:]
     assert lines[0].endswith(" (cpu), 1 thread, float32, batch of 1, forward pass")
     assert lines[1] == (
-        "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that "
-        "times the present plan's median. p90: nine of ten passes were faster, as timed now"
+        "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is "
+        "that times the present plan's median. p90: nine of ten passes were faster, as timed now"
     )
     most = re.fullmatch("the study's limit: latency_ms ≤ 1.5 × present, which is (.*) here", lines[2])
     assert most is not None

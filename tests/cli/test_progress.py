@@ -51,9 +51,9 @@ def progress(clock: Clock) -> Progress:
 
 def test_trials_are_in_flight_until_they_end(progress: Progress) -> None:
     for number in (3, 1, 2):
-        progress.trial(started(number))
+        progress.trial(started(number, heads=number))
     assert [record.number for record in progress.running] == [1, 2, 3]
-    progress.trial(ended(started(2), 0.9, 3.0))
+    progress.trial(ended(started(2, heads=2), 0.9, 3.0))
     assert [record.number for record in progress.running] == [1, 3]
     assert (progress.done, progress.asked) == (1, 10)
 
@@ -152,3 +152,34 @@ def test_trials_of_an_earlier_start_are_on_the_front_and_counted_once(progress: 
     progress.trial(ended(started(3), 0.95, 5.0))
     assert [record.number for record in progress.front.items] == [3, 0, 1]
     assert progress.done == 3
+
+
+def test_an_attempt_that_lost_its_worker_runs_no_longer_when_the_next_one_starts(progress: Progress) -> None:
+    progress.trial(started(0))
+    progress.trial(started(1, heads=4))
+    progress.trial(started(2))  # the training of trial 0 once more
+    assert [record.number for record in progress.running] == [1, 2]
+    progress.trial(ended(started(2), 0.9, 3.0))
+    progress.trial(ended(started(1, heads=4), 0.9, 3.0))
+    assert progress.running == ()
+    assert progress.done == 2
+
+
+def test_trainings_of_one_plan_that_differ_run_side_by_side(progress: Progress) -> None:
+    runs = [
+        started(0),
+        started(1, "verify"),
+        replace(started(2, "verify"), repeat=2),
+        replace(started(3, "verify"), repeat=2, params={"lr": 0.1}),
+    ]
+    for record in runs:
+        progress.trial(record)
+    assert progress.running == tuple(runs)
+
+
+def test_a_plan_that_has_ended_may_be_trained_again(progress: Progress) -> None:
+    progress.trial(started(0))
+    progress.trial(ended(started(0), 0.9, 3.0))
+    progress.trial(started(1))
+    assert [record.number for record in progress.running] == [1]
+    assert progress.done == 1

@@ -55,6 +55,13 @@ def test_wrong_usage_exits_2(run: Run, arguments: list[str]) -> None:
     assert "--d-model" in err or "argument" in err
 
 
+@pytest.mark.parametrize("option", ["--d-model", "--layers"])
+def test_what_is_no_number_is_said_in_words(run: Run, option: str) -> None:
+    code, out, err = run("suggest", "--d-model", "8", option, "wide")
+    assert (code, out) == (2, "")
+    assert f"Invalid value for '{option}': must be a whole number (got 'wide')" in err
+
+
 @pytest.mark.parametrize(
     "arguments", [["suggest", "--d-model", "384"], ["--help"], ["search", "--help"], ["--version"]]
 )

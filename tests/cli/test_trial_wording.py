@@ -55,8 +55,8 @@ def test_a_tally_has_every_part_that_there_is() -> None:
     progress.trial(RUNNING)
     assert tally(progress) == "1 of 8 done, 1 running"
     for number, outcome in enumerate(Outcome, start=20):
-        progress.trial(replace(RUNNING, number=number))
-        progress.trial(replace(DONE, number=number, outcome=outcome))
+        progress.trial(replace(RUNNING, number=number, repeat=number))
+        progress.trial(replace(DONE, number=number, repeat=number, outcome=outcome))
     text = tally(progress)
     assert text.startswith(
         "3 of 8 done, 1 running, 1 stopped early, 1 broke a constraint, 1 diverged, 1 out of memory, 1 crashed, about "

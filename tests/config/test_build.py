@@ -114,7 +114,7 @@ def test_links_that_lead_nowhere_are_left_to_who_opens_them(write: Write, small:
         ("{low: 0.0, high: 1}", FloatParam(low=0.0, high=1.0)),
         ("{low: 0, high: 1, type: float, default: 1}", FloatParam(low=0.0, high=1.0, default=1.0)),
         ("{low: 1, high: 8, type: int, log: true}", IntParam(low=1, high=8, log=True)),
-        ("[1, true, a]", ChoiceParam(choices=(1, True, "a"))),
+        ("[2, true, a]", ChoiceParam(choices=(2, True, "a"))),
         ("{choices: [0.1, 0.2], default: 0.2}", ChoiceParam(choices=(0.1, 0.2), default=0.2)),
     ],
 )

@@ -16,6 +16,7 @@ Problems = Callable[..., dict[str, str]]
     [
         ({"latency": {"device": "gpu"}}, "latency.device", "must be auto, cpu, cuda or cuda:<number> (got 'gpu')"),
         ({"latency": {"threads": 0}}, "latency.threads", "must be auto or a whole number of at least 1 (got 0)"),
+        ({"latency": {"threads": 100000}}, "latency.threads", "must be at most 1024 (got 100000)"),
         (
             {"latency": {"dtype": "float64"}},
             "latency.dtype",

@@ -180,9 +180,8 @@ def test_head_dims_cannot_be_searched_while_the_width_is_held() -> None:
     assert where == "head_dims"
 
 
-def test_true_and_1_are_two_choices() -> None:
-    section = SpaceSection.model_validate({**NEEDED, "params": {"p": [1, True, 1.0]}})
-    assert section.params["p"] == [1, True, 1.0]
+def test_choices_that_are_equal_are_refused() -> None:
+    assert problems(params={"p": [1, "1", True]}) == {"params.p.2": "is there twice: True, which equals 1; keep one"}
 
 
 def test_whole_and_real_ranges() -> None:

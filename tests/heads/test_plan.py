@@ -180,3 +180,23 @@ def test_everything_that_is_not_what_parse_takes_is_told_at_once() -> None:
         "sites: must be the model's, as headtune.sites(model, inputs) gives them (got 'a model')",
         "'' is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8",
     )
+
+
+@pytest.mark.parametrize(
+    "counts", [{"a": 3}, 3, (("a", 3),), (("a", (1, 1, 1)),), (("a",),), [("a", HeadCount(1, 1, 1))]]
+)
+def test_what_is_no_tuple_of_paths_with_counts_is_no_plan(counts: object) -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadPlan(counts)  # type: ignore[arg-type]
+    assert str(caught.value) == f"HeadPlan: must be made by HeadPlan.of({{path: HeadCount(...)}}) (got {counts!r})"
+
+
+def test_what_is_no_mapping_of_paths_to_counts_is_no_plan() -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadPlan.of({"a": 3, 4: (1, 1, 1)})  # type: ignore[dict-item]
+    assert caught.value.problems == (
+        "a: 3 is not [num_heads, num_kv_heads, head_dim] in whole numbers of at least 1",
+        "4: (1, 1, 1) is not [num_heads, num_kv_heads, head_dim] in whole numbers of at least 1",
+    )
+    with pytest.raises(PlanError, match=r"^a plan must be a mapping of paths to counts \(got 3\)$"):
+        HeadPlan.of(3)  # type: ignore[arg-type]

@@ -86,3 +86,9 @@ def test_attempts_that_do_not_count_and_trials_of_others_are_told_apart() -> Non
     assert [attributes.superseded(trial) for trial in (stale, lost, crashed)] == [True, True, False]
     assert [attributes.ours(trial) for trial in (stale, create_trial(value=1.0))] == [True, False]
     assert attributes.key_of(stale) == Draft.of(RECORD).key
+
+
+def test_a_step_that_is_no_whole_number_is_left_out_of_the_curve() -> None:
+    trial = create_trial(state=TrialState.RUNNING, user_attrs=attributes.born(RECORD))
+    trial.intermediate_values = {2: 0.5, "last": 0.25, None: 1.0, 1.5: 0.1, 1: 0.125}  # type: ignore[dict-item]
+    assert attributes.draft_of(trial).curve == attributes.curve_of(trial) == ((1, 0.125), (2, 0.5))

@@ -53,7 +53,7 @@ def served(kit: ModuleType, url: str) -> Callable[[str], Any]:
 
 
 def test_the_dashboard_shows_names_states_constraints_and_heads(
-    kit: ModuleType, url: str, served: Callable[[str], Any]
+    kit: ModuleType, url: str, served: Callable[[str], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     (summary,) = served("/api/studies")["study_summaries"]
     assert (summary["study_name"], summary["directions"]) == ("study", ["maximize", "minimize"])
@@ -84,6 +84,23 @@ def test_the_dashboard_shows_names_states_constraints_and_heads(
         assert trial.get("values") == (
             [record.metrics["val_accuracy"], record.metrics["latency_ms"]] if record.outcome is Outcome.OK else None
         )
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_listens_at_addresses_of_ipv6_too(kit: ModuleType, url: str) -> None:
+    kit.open_ledger(url).close()
+    with socket.socket(socket.AF_INET6) as taken:
+        try:
+            taken.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError) as caught:
+            serve_dashboard(url, "::1", port)
+    assert str(caught.value) == (
+        f"dashboard: cannot listen on ::1:{port} (Address already in use); choose another host or port"
+    )
 
 
 def test_a_missing_package_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +108,8 @@ def test_a_missing_package_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(MissingExtraError) as caught:
         serve_dashboard(url)
     assert str(caught.value) == (
-        "dashboard: the package optuna-dashboard is not installed; run pip install 'headtune[dashboard]'"
+        "dashboard: the package optuna-dashboard is not installed; run pip install 'headtune[dashboard]', "
+        "or pip install optuna-dashboard where headtune runs from a checkout"
     )
 
 

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import socket
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -143,3 +144,24 @@ def test_a_holder_that_has_not_written_its_name_yet_is_another_process(tmp_path:
     lock.write(json.dumps(asdict(ELSEWHERE)))
     with pytest.raises(StudyBusyError, match="process 7 on far"):
         take_lock(FileLock(tmp_path / "lock"), "vit")
+
+
+@pytest.mark.parametrize("work", [Lease.alone, Lease.held, Lease.beat, Lease.release])
+def test_a_process_forked_from_the_holder_ends_where_it_drives_on(
+    tmp_path: Path, facts: Facts, work: Callable[[Lease], object]
+) -> None:
+    lease = Lease.take(locked(tmp_path / "lock"), facts, "vit")
+    child = os.fork()
+    if child == 0:
+        work(lease)
+        os._exit(9)  # never reached
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert lease.held()
+
+
+def test_the_lock_alone_can_be_dropped(tmp_path: Path, facts: Facts) -> None:
+    lease = Lease.take(locked(tmp_path / "lock"), facts, "vit")
+    lease.drop()
+    lease.drop()
+    assert lease.held(), "the storage was not asked"
+    assert FileLock(tmp_path / "lock").take()

@@ -237,3 +237,56 @@ def test_no_password_reaches_a_file(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as caught:
         opened(f"sqlite://ann:hunter2@/{tmp_path}/study.db")
     assert "hunter2" not in str(caught.value)
+
+
+def without_its_name(url: str, work: Callable[[Ledger], None]) -> str:
+    """What *work* raises once the file of a running study was moved away, and that none was made in its place."""
+    path = Path(url.removeprefix("sqlite:///"))
+    ledger = opened(url)
+    path.rename(path.with_suffix(".moved"))
+    with pytest.raises(StorageError) as caught:
+        work(ledger)
+    with pytest.raises(StorageError):
+        ledger.close()
+    assert not path.exists()
+    path.with_suffix(".moved").rename(path)
+    opened(url).close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("work", [Ledger.beat, lambda ledger: ledger.remember("finished", 1), Ledger.close])
+def test_a_file_that_is_moved_away_ends_the_driver_and_moved_back_it_goes_on(
+    url: str, work: Callable[[Ledger], None]
+) -> None:
+    path = url.removeprefix("sqlite:///")
+    assert without_its_name(url, work) == (
+        f"storage: {path} was removed or replaced while the study ran; move it back to go on, "
+        "or run the command again to begin anew"
+    )
+
+
+def test_a_file_that_takes_the_place_of_the_studys_is_left_alone(url: str) -> None:
+    path = Path(url.removeprefix("sqlite:///"))
+    ledger = opened(url)
+    path.rename(path.with_suffix(".moved"))
+    path.write_text("another")
+    for work in (ledger.beat, ledger.close):
+        with pytest.raises(StorageError, match="was removed or replaced while the study ran"):
+            work()
+    assert path.read_text() == "another"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [Ledger.beat, lambda ledger: ledger.remember("finished", 1), lambda ledger: ledger.recall("lease"), Ledger.close],
+)
+def test_a_process_forked_from_the_driver_ends_where_it_drives_on(url: str, work: Callable[[Ledger], object]) -> None:
+    with opened(url) as ledger:
+        child = os.fork()
+        if child == 0:
+            work(ledger)
+            os._exit(9)  # never reached
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert ledger.recall("finished") is None
+        assert ledger.recall("lease")["holder"]["pid"] == os.getpid()
+        ledger.beat()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headtune.errors import StorageError
-from headtune.search.sqlite import CONNECT_ARGS, check_file, drop_log, is_local, keep_log, sqlite_path
+from headtune.search.sqlite import CONNECT_ARGS, check_file, drop_log, identity, is_local, keep_log, sqlite_path
 from headtune.search.storage import open_storage
 
 MOUNTS = [("/", "overlay"), ("/home", "ext4"), ("/home/shared", "nfs4"), ("/net", "fuse.sshfs")]
@@ -193,3 +193,21 @@ def test_checking_a_file_leaves_the_locks_of_this_process_alone(tmp_path: Path) 
         script = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
         other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "database is locked" in other.stderr
+
+
+def test_a_file_is_the_same_until_it_is_replaced_or_gone(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    assert identity(path) is None
+    path.touch()
+    other.touch()
+    before = identity(path)
+    path.write_text("longer")
+    assert before == identity(path) is not None
+    other.replace(path)
+    assert identity(path) not in (None, before)
+    assert identity(path / "below") is None
+
+
+def test_a_file_that_is_gone_is_not_made_by_dropping_its_log(tmp_path: Path) -> None:
+    drop_log(tmp_path / "gone ?#.db")
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """What is found out before anything is paid."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,3 +127,22 @@ def test_a_model_that_does_not_take_a_plan_is_refused(make_spec: MakeSpec) -> No
 
     with pytest.raises(SurgeryError):
         check(given(make_spec(), model=Fixed))
+
+
+def test_a_process_that_the_task_forks_ends_where_the_check_does(make_spec: MakeSpec) -> None:
+    spec = make_spec()
+    pids: list[int] = []
+
+    def forking(**params: Any) -> nn.Module:
+        if not pids:
+            pids.append(os.fork())
+        return spec.task.load().model(**params)
+
+    found = -1
+    try:
+        found = check(given(spec, model=forking)).parameters
+    finally:
+        if pids == [0]:
+            os._exit(9)  # the fork came back
+    assert found == check(spec).parameters
+    assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 0

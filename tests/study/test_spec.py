@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -43,6 +44,7 @@ def refusals(make: Callable[..., object], **values: Any) -> tuple[str, ...]:
         ),
         (SearchOptions, {"trials": 1.5}, ("trials: must be a whole number (got 1.5)",)),
         (SearchOptions, {"epochs": -1}, ("epochs: must be at least 1 (got -1)",)),
+        (SearchOptions, {"epochs": 2**31}, ("epochs: must be at most 2147483647 (got 2147483648)",)),
         (
             VerifyOptions,
             {"top": 0, "seeds": -1},
@@ -97,9 +99,18 @@ def test_values_of_the_wrong_kind_are_told_at_once(make_spec: MakeSpec) -> None:
         "verify: must be VerifyOptions (got 3)",
         "resources: must be Resources (got 3)",
         "executor: must be ray or inline (got 'dask')",
-        "output: must be a path or None (got 3)",
+        "output: must be a path (got 3)",
         "seed: must be at least 0 (got -1)",
         "storage: must be a URL: sqlite:///study.db for a file, or postgresql://user@host/name",
+    )
+
+
+def test_names_that_no_file_can_have_are_told(make_spec: MakeSpec) -> None:
+    with pytest.raises(SpecError) as caught:
+        replace(make_spec(), output=Path("a\0"), storage="sqlite:///a\0.db")
+    assert caught.value.problems == (
+        "output: must be a path (got PosixPath('a\\x00'))",
+        "storage: must hold no character that no file name can have",
     )
 
 

@@ -135,9 +135,7 @@ def test_heads_that_are_computed_one_by_one_are_no_single_head(listed: bool) -> 
         def __init__(self) -> None:
             super().__init__()
             parts = 4 if listed else 1
-            self.q, self.k, self.v = (
-                nn.ModuleList(nn.Linear(24, 24 // parts) for _ in range(parts)) for _ in range(3)
-            )
+            self.q, self.k, self.v = (nn.ModuleList(nn.Linear(24, 24 // parts) for _ in range(parts)) for _ in range(3))
             self.out = nn.Linear(24, 24)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -149,6 +147,6 @@ def test_heads_that_are_computed_one_by_one_are_no_single_head(listed: bool) -> 
     with pytest.raises(SurgeryError) as error:
         find_sites(OneByOne(), (torch.randn(2, 5, 24),))
     assert str(error.value) == (
-        "the model computes attention of one head 4 times in one pass, as if it took its heads one by one, which cannot "
-        "be counted: compute all heads in one batch"
+        "the model computes attention of one head 4 times in one pass, as if it took its heads one by one, which "
+        "cannot be counted: compute all heads in one batch"
     )

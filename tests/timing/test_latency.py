@@ -218,3 +218,13 @@ def test_on_a_gpu_a_lack_of_memory_passes_through() -> None:
 
     with pytest.raises(torch.OutOfMemoryError):
         measure(Huge(), inputs, LatencyProtocol(device="cuda"))
+
+
+def test_arguments_of_another_kind_are_told_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        measure(None, inputs, 3, reference="big")  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "measure: model: must be a torch.nn.Module (got None)",
+        "measure: protocol: must be a LatencyProtocol (got 3)",
+        "measure: reference: must be a torch.nn.Module or None (got 'big')",
+    )

@@ -161,3 +161,12 @@ def test_on_a_gpu_the_same_closed_form_in_blocks_of_512_bytes() -> None:
     expected = (weights_bytes(256, 4) + 3 * activation) / 1e6
     found = peak_memory_mb(chain(256, 4), (torch.zeros(32, 256),), LatencyProtocol(device="cuda", threads=1))
     assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_arguments_of_another_kind_are_told_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        peak_memory_mb(None, (), 3)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "peak_memory_mb: model: must be a torch.nn.Module (got None)",
+        "peak_memory_mb: protocol: must be a LatencyProtocol (got 3)",
+    )

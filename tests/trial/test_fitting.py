@@ -140,6 +140,16 @@ def test_all_options_out_of_range_are_named() -> None:
     )
 
 
+def test_options_that_are_no_numbers_are_named() -> None:
+    with pytest.raises(TaskError) as caught:
+        FitOptions(lr="x", weight_decay=True, warmup=0.1, clip=None)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "Supervised: lr must be a number, got 'x'",
+        "Supervised: weight_decay must be a number, got True",
+        "Supervised: clip must be a number, got None",
+    )
+
+
 def test_params_take_the_place_of_options_of_their_name() -> None:
     assert OPTIONS.overridden({"lr": 0.5, "warmup": 0, "dropout": 0.3}) == FitOptions(
         lr=0.5, weight_decay=0.1, warmup=0.0, clip=1.0

@@ -180,3 +180,8 @@ def test_installed_packages_in_the_persons_folder_are_not_theirs(tmp_path: Path)
     assert str(failure("building failed", caught.value, path.parent)) == (
         f"building failed at {path}, line 5 (installed_here.fail()): ValueError: inside"
     )
+
+
+def test_a_file_that_python_cannot_read_is_told_without_a_place(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.py", "x = '\0'\n")
+    assert refused(path) == "task: importing it failed: SyntaxError: source code string cannot contain null bytes"

@@ -99,4 +99,6 @@ def test_a_name_of_headtunes_own_measures_is_refused_and_one_beside_it_is_not(na
 def test_an_empty_report_is_refused_and_an_empty_evaluation_is_not() -> None:
     with pytest.raises(TaskError, match=r"^run\.report\(\) was given no metric"):
         reported_metrics({})
+    with pytest.raises(MetricError, match=r"^report\(\) was given no metric; name one, such as val_accuracy=…$"):
+        reported_metrics({}, "report")
     assert returned_metrics("evaluate", {}) == {}

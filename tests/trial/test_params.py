@@ -79,6 +79,32 @@ def test_it_is_a_value() -> None:
             ["IntParam.default: must lie between low 1 and high 4 (got 5)"],
         ),
         (
+            FloatParam,
+            {"low": -1e308, "high": 1e308},
+            ["FloatParam.high: must be nearer to low: no float holds the distance (got -1e+308, 1e+308)"],
+        ),
+        (
+            FloatParam,
+            {"low": 1e200, "high": 1e300, "log": True},
+            ["FloatParam.high: must be nearer to low: no float holds the distance (got 1e+200, 1e+300)"],
+        ),
+        (
+            IntParam,
+            {"low": -(2**53) - 1, "high": 2**53 + 1},
+            [
+                "IntParam.low: must be at least -9007199254740992 (got -9007199254740993)",
+                "IntParam.high: must be at most 9007199254740992 (got 9007199254740993)",
+            ],
+        ),
+        (
+            ChoiceParam,
+            {"choices": (1, 1.0, True)},
+            [
+                "ChoiceParam.choices.1: is there twice: 1.0, which equals 1; keep one",
+                "ChoiceParam.choices.2: is there twice: True, which equals 1; keep one",
+            ],
+        ),
+        (
             ChoiceParam,
             {"choices": ["a"]},
             ["ChoiceParam.choices: must be a tuple of values, such as ('adamw', 'sgd') (got ['a'])"],

@@ -249,3 +249,15 @@ def test_a_task_given_in_python_is_held_to_its_contract() -> None:
         "task given in Python: has neither train nor evaluate; give train=(model, run) -> None, "
         "or evaluate=(model) -> {metric: value} to score kept weights as they are",
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "home"),
+    [("../train.py:sized:task", "../train.py:sized"), (".train:task", ".train"), ("sub/train:task", "sub/train")],
+)
+def test_a_home_that_is_neither_a_file_nor_a_module(file: Path, target: str, home: str) -> None:
+    with pytest.raises(TaskError) as caught:
+        TaskReference(target=target, base=file.parent).load()
+    assert str(caught.value) == (
+        f"task {target}: {home} is neither a file nor a module; write path/to/file.py:attr or package.module:attr"
+    )

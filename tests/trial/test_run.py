@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +43,31 @@ def test_alone_it_takes_the_gpu_if_there_is_one() -> None:
     assert Run(epochs=1).params == {}
 
 
-def test_no_epoch_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "problems"),
+    [
+        ({"epochs": 0}, ["Run: epochs: must be at least 1 (got 0)"]),
+        ({"epochs": "3"}, ["Run: epochs: must be a whole number (got '3')"]),
+        ({"epochs": None}, ["Run: epochs: must be a whole number (got None)"]),
+        (
+            {"epochs": 1, "device": ""},
+            ["Run: device: must be a device that torch knows, such as cpu or cuda:0 (got '')"],
+        ),
+        (
+            {"epochs": 1, "seed": 0.5, "device": "tpu", "params": 3, "folder": "runs"},
+            [
+                "Run: seed: must be a whole number (got 0.5)",
+                "Run: device: must be a device that torch knows, such as cpu or cuda:0 (got 'tpu')",
+                "Run: params: must be a mapping of names to values (got 3)",
+                "Run: folder: must be a path (got 'runs')",
+            ],
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments: dict[str, Any], problems: list[str]) -> None:
     with pytest.raises(TaskError) as caught:
-        Run(epochs=0)
-    assert str(caught.value) == "Run(epochs=0): a training needs at least 1 epoch"
+        Run(**arguments)
+    assert list(caught.value.problems) == problems
 
 
 def test_alone_each_report_is_a_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +140,7 @@ def test_all_wrong_metrics_are_named_at_once() -> None:
 def test_an_empty_report_is_refused() -> None:
     with pytest.raises(TaskError) as caught:
         Run(epochs=1).report()
-    assert str(caught.value) == "run.report() was given no metric; write run.report(val_accuracy=…)"
+    assert str(caught.value) == "run.report() was given no metric; name one, such as val_accuracy=…"
 
 
 def test_stop_passes_the_persons_own_handler() -> None:

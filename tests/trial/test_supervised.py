@@ -111,6 +111,8 @@ def test_the_studys_learning_rate_is_taken() -> None:
             "Supervised: autocast is torch.bfloat16, torch.float16 or None, got torch.float64",
         ),
         ({"lr": -1.0}, "Supervised: lr must be above 0, got -1.0"),
+        ({"lr": "x"}, "Supervised: lr must be a number, got 'x'"),
+        ({"save_every_s": "1"}, "Supervised: save_every_s must be 0 or more seconds, got '1'"),
     ],
 )
 def test_options_out_of_range_are_refused_when_the_task_is_made(wrong: dict[str, Any], message: str) -> None:

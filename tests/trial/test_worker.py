@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import headtune
-from headtune.errors import StopTrial
+from headtune.errors import Diverged, StopTrial, TaskError
 from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan, HeadRanking
 from headtune.pareto import Objective
 from headtune.surgery import find_sites
@@ -372,3 +372,133 @@ def test_a_process_that_train_forks_ends_where_it_comes_back(leaves_by: str, cod
     assert result.outcome is Outcome.OK
     assert codes == [code]
     assert [file.name for file in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+def ring() -> BaseException:
+    first, second = TaskError("first"), TaskError("second")
+    first.__cause__, second.__cause__ = second, first
+    return first
+
+
+class Nameless(type):
+    def __getattribute__(cls, name: str) -> object:
+        if name in ("__name__", "__qualname__"):
+            raise RuntimeError("no name")
+        return super().__getattribute__(name)
+
+
+class Unnamed(BaseException, metaclass=Nameless):
+    """Its class does not bear to be named."""
+
+
+class Classless(Exception):
+    """Does not bear to be asked for its class."""
+
+    @property
+    def __class__(self) -> type:
+        raise KeyError("no class")
+
+
+class Mute(Diverged):
+    """Says nothing of why."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("mute")
+
+
+class Empty(TaskError):
+    """Was never initialised."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (ring, "first"),
+        (lambda: Unnamed("boom"), "raised an error or lost its process: Unnamed: boom ({place})"),
+        (
+            lambda: Classless("boom"),
+            "raised an error or lost its process: Classless: boom ({place}); no more can be told of it: "
+            "KeyError: 'no class'",
+        ),
+        (
+            Mute,
+            "raised an error or lost its process: Mute: (its message cannot be read: RuntimeError) ({place}); "
+            "no more can be told of it: RuntimeError: mute",
+        ),
+        (
+            Empty,
+            "raised an error or lost its process: Empty: (its message cannot be read: AttributeError) ({place}); "
+            "no more can be told of it: AttributeError: 'Empty' object has no attribute 'problems'",
+        ),
+    ],
+)
+def test_an_error_that_does_not_bear_to_be_asked_ends_its_trial_alone(
+    make: Callable[[], BaseException], words: str
+) -> None:
+    def train(model: nn.Module, run: Run) -> None:
+        raise make()
+
+    result = run_trial(with_task(train), request(plan(2)), Recorder())
+    place = train.__code__.co_firstlineno + 1
+    assert result.outcome is Outcome.CRASHED
+    assert result.message == words.format(place=f"{Path(__file__)}, line {place}, in train")
+    assert "in train" in result.detail
+
+
+def test_memory_that_runs_out_under_errors_of_headtunes_own_is_told_as_such() -> None:
+    def train(model: nn.Module, run: Run) -> None:
+        try:
+            raise MemoryError("no room")
+        except MemoryError as error:
+            inner = TaskError("inner")
+            inner.__cause__ = error
+            raise TaskError("outer") from inner
+
+    result = run_trial(with_task(train), request(plan(2)), Recorder())
+    assert (result.outcome, result.message) == (Outcome.OUT_OF_MEMORY, "ran out of memory: outer")
+
+
+def test_a_trial_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def train(model: nn.Module, run: Run) -> None:
+        run.report(quality=1.0)
+        torch.set_default_dtype(torch.float64)
+        os.chdir("/")
+
+    assert run_trial(with_task(train), request(plan(2)), Recorder()).outcome is Outcome.OK
+    assert (torch.get_default_dtype(), Path.cwd()) == (torch.float32, tmp_path)
+
+
+def test_what_an_import_sets_holds_for_every_trial(tmp_path: Path) -> None:
+    (tmp_path / "double.py").write_text(
+        f"import sys\nimport torch\n\nsys.path.insert(0, {str(TASKS)!r})\n\nfrom tiny import task\n\n"
+        "torch.set_default_dtype(torch.float64)\n"
+    )
+    reference = TaskReference(target="double.py:task", base=tmp_path)
+    seen: list[torch.dtype] = []
+
+    def train(model: nn.Module, run: Run) -> None:
+        seen.extend({parameter.dtype for parameter in model.parameters()})
+        torch.set_default_dtype(torch.float32)
+        run.report(quality=1.0)
+
+    class Imported:
+        """A task whose file sets a default, trained by a function that sets another."""
+
+        name = "double"
+
+        def load(self) -> Task:
+            task = reference.load()
+            return Task(model=task.model, inputs=task.inputs, train=train)
+
+    base = replace(setup(), task=Imported())
+    try:
+        results = [run_trial(base, request(plan(2)), Recorder()) for _ in range(2)]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [result.message for result in results] == [Outcome.OK.sentence] * 2
+    assert seen == [torch.float64, torch.float64]
