@@ -19,6 +19,9 @@ Told = tuple[tuple[str | int, ...], str]
 LAST_SEED = 2**32 - 1
 """NumPy takes no larger one."""
 
+MOST_THREADS = 1024
+"""More are a slip of the pen, and would stall the machine."""
+
 
 def broken(values: Mapping[str, tuple[object, Rule]]) -> list[str]:
     """One problem for each named value that breaks its rule: the name, the rule, what came."""

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, BeforeValidator, Field
 import headtune.rules as rules
 from headtune.config.section import Problem, Section
 from headtune.config.values import AutoCount, Count, Number, Seconds, Text, kept, later, refuse
-from headtune.timing.protocol import MOST_THREADS
 
 _MODES = dict.fromkeys(("train_step", "decode"), "only forward is timed so far; write forward")
 
@@ -20,7 +19,7 @@ def _one_length(value: object) -> object:
 
 
 def _threads(value: object) -> str:
-    return "" if value == "auto" else rules.at_least(1, MOST_THREADS)(value)
+    return "" if value == "auto" else rules.at_least(1, rules.MOST_THREADS)(value)
 
 
 class LatencySection(Section):

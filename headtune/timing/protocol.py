@@ -9,10 +9,6 @@ from headtune.errors import InputError
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 
-MOST_THREADS = 1024
-"""More are a slip of the pen, and would stall the machine."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyProtocol:
     """Everything that must be equal for two latencies to be comparable.
@@ -46,7 +42,7 @@ class LatencyProtocol:
         problems = rules.broken(
             {
                 "device": (self.device, rules.device),
-                "threads": (self.threads, rules.optional(rules.at_least(1, MOST_THREADS))),
+                "threads": (self.threads, rules.optional(rules.at_least(1, rules.MOST_THREADS))),
                 "dtype": (self.dtype, rules.one_of(get_args(Dtype))),
                 "batch_size": (self.batch_size, rules.count),
                 "seq_len": (self.seq_len, rules.optional(rules.count)),
