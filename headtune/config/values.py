@@ -112,7 +112,7 @@ Number = Annotated[int | float, PlainValidator(kept(rules.number))]
 """A finite number as it is written: 1 stays whole; 1.0 and 1e-4 are real."""
 
 Scalar = Annotated[str | bool | int | float, PlainValidator(kept(rules.scalar))]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, AfterValidator(kept(rules.count))]
 AutoCount = Annotated[Literal["auto"] | int, PlainValidator(_auto_or_count)]
 Seconds = Annotated[float, PlainValidator(_seconds)]
 FolderName = Annotated[str, AfterValidator(kept(rules.folder_name))]

@@ -22,9 +22,6 @@ def plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite], hold: Hold) ->
 
 
 def _count_problems(count: HeadCount, site: AttentionSite, hold: Hold) -> Iterator[str]:
-    if min(count) < 1:
-        yield f"{tuple(count)} has a number below 1; at least one head stays, with at least one feature"
-        return
     if count.num_heads % count.num_kv_heads:
         legal = listing(divisors(count.num_heads))
         yield f"{count.num_kv_heads} key/value heads do not divide {count.num_heads} heads; legal: {legal}"

@@ -121,7 +121,7 @@ def test_everything_wrong_in_a_description_is_told_before_anything_is_touched(
         Study(
             "train.py:task",  # type: ignore[arg-type]
             space=space,
-            weights="keep",
+            weights="kept",  # type: ignore[arg-type]
             objectives=GOALS[0],  # type: ignore[arg-type]
             constraints=[HeadDimConstraint(max=8), "latency"],  # type: ignore[list-item]
             epochs=0,
@@ -133,7 +133,7 @@ def test_everything_wrong_in_a_description_is_told_before_anything_is_touched(
     assert caught.value.problems == (
         "task: must be a headtune.Task (got 'train.py:task')",
         "name: must be letters, digits, '.', '_' and '-', at most 100: it names a folder (got '')",
-        "weights: keep is not available yet: trained heads cannot be pruned so far; write fresh",
+        "weights: must be fresh or keep (got 'kept')",
         "objectives: must be a list of Objective(metric=..., direction=...) "
         "(got Objective(metric='quality', direction='maximize'))",
         "constraints: must be a list of Limit(metric=..., max=...) or HeadDimConstraint(...) (got ('latency',))",

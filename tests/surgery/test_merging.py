@@ -330,7 +330,6 @@ def test_every_problem_of_a_plan_is_named() -> None:
     [
         (4, 3, "layers.{}: 3 key/value heads do not divide 4 heads; legal: 1, 2, 4"),
         (2, 4, "layers.{}: 2 key/value heads do not merge into 4 equal groups"),
-        (4, 0, "layers.{}: (4, 0, 6) has a number below 1; at least one head stays, with at least one feature"),
     ],
 )
 def test_groups_of_unequal_size_are_refused(present: int, wanted: int, problem: str) -> None:

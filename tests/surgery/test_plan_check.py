@@ -36,13 +36,6 @@ def test_missing_and_unknown_blocks_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("count", [(0, 1, 6), (4, 0, 6), (4, 2, 0), (-4, 2, -6)])
-def test_numbers_below_one_are_named_once(count: tuple[int, int, int]) -> None:
-    assert problems("head_dim", a=count, b=(4, 2, 6)) == [
-        f"a: {count} has a number below 1; at least one head stays, with at least one feature"
-    ]
-
-
 def test_groups_must_be_whole() -> None:
     assert problems("width", a=(6, 4, 5), b=(4, 3, 6)) == [
         "a: 4 key/value heads do not divide 6 heads; legal: 1, 2, 3, 6",
