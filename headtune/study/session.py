@@ -67,8 +67,7 @@ class Study:
 
         Args:
             task, space: the problem, and which counts may be tried.
-            weights: ``fresh`` trains what ``task.model`` returns with each plan; ``keep`` prunes the trained model that
-                it returns.
+            weights: ``fresh`` trains what ``task.model`` returns with each plan; ``keep`` prunes it, as it is trained.
             objectives: one or more that the task reports, then ``latency_ms``, ``parameters``, ``peak_memory_mb``.
             constraints: on head_dim, or limits of what is measured.
             params: extra hyper-parameters, searched beside the counts.

@@ -31,9 +31,9 @@ def Supervised(  # noqa: N802 -- named as what it makes, like Task beside it
 ) -> Task:
     """A task whose ``train`` is built from *batches*, *loss* and *evaluate*.
 
-    AdamW that decays no vectors (norms, biases), a learning rate that rises in a line and falls as a cosine over
-    ``run.epochs``, clipped gradients. Each epoch reports the mean ``train_loss`` and what *evaluate* says;
-    the training ends with the weights of the epoch that was best by *monitor*.
+    AdamW (Loshchilov and Hutter, 2019) that decays no vectors (norms, biases), a learning rate that rises in a line and
+    falls as a cosine over ``run.epochs``, clipped gradients. Each epoch reports the mean ``train_loss`` and what
+    *evaluate* says; the training ends with the weights of the epoch that was best by *monitor*.
 
     Where the study searches a param named ``lr``, ``weight_decay``, ``warmup`` or ``clip``, its value is taken, not the
     one given here. A training that was cut off goes on from its last checkpoint, and on a CPU ends with exactly the
@@ -54,8 +54,6 @@ def Supervised(  # noqa: N802 -- named as what it makes, like Task beside it
 
     Raises:
         TaskError: every option that is out of range.
-
-    AdamW is of Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
     """
     if mode not in ("max", "min"):
         raise TaskError(f"Supervised: mode is max or min, got {mode!r}")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import headtune.surgery.conforming.proofs as proofs
 from headtune.errors import HeadtuneError
-from headtune.surgery.conforming import proofs
 from headtune.surgery.conforming.case import Case, Finding
 from headtune.surgery.conforming.wording import sites_in_words
 from headtune.surgery.find import find_sites

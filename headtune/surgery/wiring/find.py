@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+import headtune.surgery.wiring.reasons as reasons
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
-from headtune.surgery.wiring import reasons
 from headtune.surgery.wiring.tracing import Tracer
 from headtune.surgery.wiring.wiring import Wiring
 

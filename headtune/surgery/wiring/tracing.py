@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+import headtune.surgery.wiring.reasons as reasons
 from headtune.surgery.probe.operations import CONV, SDPA
 from headtune.surgery.probe.recorder import Recorder
-from headtune.surgery.wiring import reasons
 from headtune.surgery.wiring.function_call import Function, FunctionCall
 from headtune.surgery.wiring.gradients import Leaves
 from headtune.surgery.wiring.sides import Sides, sides_of_product, sides_of_sdpa

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headtune.surgery.wiring import reasons
+import headtune.surgery.wiring.reasons as reasons
 
 Features = Mapping[str, frozenset[int]]
 """Name of a weight → indices among the features that it puts out, or, of an output projection, reads."""
