@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from headtune.cli.terminal import table
 from headtune.cli.wording import objective_title
+from headtune.pareto import dominates
 from headtune.report import FrontRow, front_table
 from headtune.report.headline import headline
 from headtune.report.wording import number, setting, spread
@@ -41,7 +42,7 @@ def front_rows(record: StudyRecord, rows: Sequence[FrontRow]) -> RenderableType:
         made.add_row(
             row.letter,
             row.plan.label,
-            ", ".join(_marks(row)),
+            ", ".join([*_marks(row), *(["dominated"] if _is_dominated(record, row, rows) else [])]),
             *(setting(row.params[name]) if name in row.params else "" for name in params),
             *(_cell(row, goal.metric) for goal in record.objectives),
             *(spread(row.test[name].mean, row.test[name].deviation) if name in row.test else "" for name in tests),
@@ -65,6 +66,16 @@ def _marks(row: FrontRow) -> list[str]:
         marks.append("ties with the best")
     if not row.feasible:
         marks.append("breaks a constraint")
-    elif not row.on_front:
-        marks.append("not on the front")
     return marks
+
+
+def _is_dominated(record: StudyRecord, row: FrontRow, rows: Sequence[FrontRow]) -> bool:
+    """Whether another plan of the table, judged in the same way, is as good in every objective and better in one."""
+    alike = [_values(record, other) for other in rows if other.verified == row.verified and other.feasible]
+    ours = _values(record, row)
+    return ours is not None and any(dominates(one, ours, record.objectives) for one in alike if one is not None)
+
+
+def _values(record: StudyRecord, row: FrontRow) -> list[float] | None:
+    values = [value for goal in record.objectives if (value := row.value(goal.metric)) is not None]
+    return values if len(values) == len(record.objectives) else None

@@ -124,3 +124,10 @@ def test_a_study_that_was_not_verified_shows_its_front_and_that_nothing_is_recom
 
 def test_a_study_without_any_trial(searched: StudyRecord) -> None:
     assert "Nothing is recommended yet." in text(*result_page(replace(searched, trials=())))
+
+
+def test_a_plan_that_another_one_of_the_table_beats_is_marked(verified: StudyRecord) -> None:
+    worse = finalist(2, (0.85, 0.86), 250)
+    unlawful = finalist(16, (0.99, 0.99), 90, feasible=False)  # beats all, and may not be had
+    lines = text(front_rows(verified, front_table(replace(verified, finalists=(*verified.finalists, worse, unlawful)))))
+    assert [line.split()[1] for line in lines if "dominated" in line] == ["2"]
