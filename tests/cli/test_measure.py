@@ -52,7 +52,7 @@ def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Pa
     most = re.fullmatch("the study's limit: latency_ms ≤ 1.5 × present, which is (.*) here", lines[2])
     assert most is not None
     present = next(line.split() for line in out.splitlines() if line.startswith("present"))
-    assert float(most[1]) == pytest.approx(1.5 * float(present[2]), rel=0.2)  # × its own ratio, which is near 1
+    assert float(most[1]) == pytest.approx(1.5 * float(present[6]), rel=0.2)  # whose own ratio is near 1
     assert lines[3] == "the study's limit: parameters ≤ 2,000,000 weights"
 
 

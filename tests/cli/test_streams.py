@@ -50,6 +50,7 @@ def test_a_stream_that_takes_nothing(command: str, code: int, err: str | None) -
     assert err is None or done.stderr == err
 
 
+@pytest.mark.slow
 def test_a_search_whose_streams_are_closed_is_done_all_the_same(study: Path) -> None:
     done = shell(f"{HEADTUNE} search '{study}' >&- 2>&- <&-")
     assert done.returncode == 2
@@ -59,6 +60,7 @@ def test_a_search_whose_streams_are_closed_is_done_all_the_same(study: Path) -> 
     assert json.loads(front.stdout)
 
 
+@pytest.mark.slow
 def test_a_search_whose_readers_leave_is_done_all_the_same(study: Path) -> None:
     assert shell(f"{HEADTUNE} search '{study}' 2>&1 | head -1").stdout.startswith("interrupted or killed")
     assert (study.parent / "out" / "report.html").is_file()

@@ -36,6 +36,7 @@ def die() -> None:
     os._exit(1)
 
 
+@pytest.mark.slow
 def test_call_runs_elsewhere_and_brings_back_values_and_errors() -> None:
     executor = RayExecutor()
     assert executor.call(os.getpid) != os.getpid()
@@ -49,6 +50,7 @@ def test_a_trial_that_no_machine_can_hold_is_refused() -> None:
     assert "a trial asks 1000 CPUs and 0 GPUs; the local cluster has" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_executors_agree_on_every_plan_and_every_quality(make_spec: MakeSpec, tmp_path: Path) -> None:
     """A seeded study with one worker: the same plans in the same order, the same qualities to the last bit."""
     changes = {"trials": 14, "sampler": "tpe", "epochs": 3, "resources": Resources(concurrent=1)}

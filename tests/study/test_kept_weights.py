@@ -72,6 +72,7 @@ def test_every_plan_scores_as_the_model_pruned_by_hand(make_spec: MakeSpec) -> N
     assert f"verify: finalists: {len(record.finalists)}, nothing is trained, so each is scored once" in notes.heard
 
 
+@pytest.mark.slow
 def test_more_heads_are_never_fewer_of_the_best(make_spec: MakeSpec) -> None:
     record = search(keeping(make_spec))
     rows = trials_frame(record)
@@ -79,6 +80,7 @@ def test_more_heads_are_never_fewer_of_the_best(make_spec: MakeSpec) -> None:
     assert set(rows["kept:layers.1"]) == {"0", "0 1", "0 1 3", "0 1 2 3"}
 
 
+@pytest.mark.slow
 def test_finalists_are_scored_once_and_their_differences_are_exact(make_spec: MakeSpec) -> None:
     record = search(keeping(make_spec))
     assert len(record.verify_trials) == len(record.finalists)
@@ -93,6 +95,7 @@ def test_finalists_are_scored_once_and_their_differences_are_exact(make_spec: Ma
     )
 
 
+@pytest.mark.slow
 def test_finalists_models_load_back_to_the_last_bit(make_spec: MakeSpec) -> None:
     spec = keeping(make_spec, {"kv_heads": 2}, space=SpaceOptions(hold="head_dim", kv_heads="auto"))
     record = search(spec)
@@ -104,6 +107,7 @@ def test_finalists_models_load_back_to_the_last_bit(make_spec: MakeSpec) -> None
     assert scores == {finalist.quality["likeness"][0] for finalist in record.finalists}
 
 
+@pytest.mark.slow
 def test_heads_are_ranked_once_and_a_restart_goes_by_it(make_spec: MakeSpec, tmp_path: Path) -> None:
     log = tmp_path / "log"
     spec = keeping(make_spec, {"log": str(log)}, trials=4)
@@ -115,6 +119,7 @@ def test_heads_are_ranked_once_and_a_restart_goes_by_it(make_spec: MakeSpec, tmp
     assert Ledger.read(spec.storage, spec.name).recall("ranking")["criterion"] == "gradient"
 
 
+@pytest.mark.slow
 def test_without_a_loss_the_norms_rank(make_spec: MakeSpec) -> None:
     notes = Notes()
     record = search(keeping(make_spec, {"scored": False}, trials=4), notes)
@@ -124,6 +129,7 @@ def test_without_a_loss_the_norms_rank(make_spec: MakeSpec) -> None:
     assert all(trial.metrics["likeness"] == likeness(trial.plan) for trial in record.trials)
 
 
+@pytest.mark.slow
 def test_grouped_heads_go_as_groups_or_alike_and_are_merged(make_spec: MakeSpec) -> None:
     spec = keeping(make_spec, {"kv_heads": 2}, space=SpaceOptions(hold="head_dim", kv_heads="auto", tie="uniform"))
     record = search(spec)
@@ -132,6 +138,7 @@ def test_grouped_heads_go_as_groups_or_alike_and_are_merged(make_spec: MakeSpec)
     assert {trial.outcome for trial in record.trials} == {Outcome.OK}
 
 
+@pytest.mark.slow
 def test_where_the_task_trains_pruned_models_are_trained_on(make_spec: MakeSpec) -> None:
     record = search(keeping(make_spec, {"trains": True}, trials=6, epochs=3, verify=VerifyOptions(top=2, seeds=2)))
     assert record.trains
@@ -175,6 +182,7 @@ def test_fresh_weights_that_nothing_trains_are_refused(make_spec: MakeSpec) -> N
     )
 
 
+@pytest.mark.slow
 def test_the_report_claims_no_seeds(make_spec: MakeSpec, tmp_path: Path) -> None:
     record: StudyRecord = search(keeping(make_spec, trials=6))
     write_report(record, tmp_path)
