@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.fused import given_to_sdpa, sdpa_arguments
-from headtune.surgery.wiring.function_call import FunctionCall
 
 
 def sdpa_maps(call: FunctionCall, result: Tensor) -> Tensor | None:

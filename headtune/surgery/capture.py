@@ -4,12 +4,10 @@ B batch, H heads, T queries, S keys, D features per head.
 """
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from headtune.errors import SurgeryError, in_words
 from headtune.surgery.attention_maps import multi_head, sdpa_maps
@@ -17,11 +15,12 @@ from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.placement import Placement, Placer, weights_and_values
 from headtune.surgery.probe import ForwardFailed
+from headtune.surgery.probe.call_mode import CallMode
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.operations import MULTI_HEAD, SDPA
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
 from headtune.surgery.refusals import check_workable
-from headtune.surgery.wiring.function_call import Function, FunctionCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +89,7 @@ def captured(model: nn.Module, inputs: Inputs) -> dict[str, tuple[Captured, ...]
     return {path: tuple(calls) for path, calls in found.items() if path not in lost}
 
 
-class _Taker(TorchFunctionMode):
+class _Taker(CallMode):
     """Passes calls on to a recorder, and keeps the maps of every attention and what output projections read."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -110,21 +109,15 @@ class _Taker(TorchFunctionMode):
         maps_LTS = maps.reshape(-1, *maps.shape[-2:])
         return Captured(maps=maps_LTS[placement.maps], outputs=placement.arranged(source))
 
-    def __torch_function__(
-        self,
-        func: Function,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        call = FunctionCall(func, args, dict(kwargs or {}))
+    def see(self, call: FunctionCall) -> object:
+        """Make the call, and take from it."""
         result = call.run()
-        projection = self._recorder.projection(func, args, call.kwargs)
+        projection = self._recorder.projection(call.function, call.args, call.kwargs)
         number = self._recorder.call_read_in(projection[0]) if projection else None
         if projection is not None and number is not None:
             self._sources.setdefault(number, projection[0].detach().clone())
         seen = len(self._recorder.calls)
-        self._recorder.see(func, args, call.kwargs, result)
+        self._recorder.see(call.function, call.args, call.kwargs, result)
         if len(self._recorder.calls) > seen:
             self._take(call, seen, result)
         return result

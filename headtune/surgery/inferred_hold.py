@@ -9,7 +9,7 @@ from headtune.heads.site import AttentionSite, Hold
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.original import Original
 from headtune.surgery.row_order import keep_roles
-from headtune.surgery.transaction import apply_plan
+from headtune.surgery.transaction import planned
 from headtune.surgery.wiring import wirings
 
 
@@ -30,13 +30,13 @@ def apply(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, seed: int = 0, co
         The copy, or *model* itself.
 
     Raises:
-        SurgeryError: as :func:`apply_plan` does.
+        SurgeryError: as :func:`headtune.surgery.apply_plan` does.
     """
     original = Original(model, inputs)
     fused = [site.path for site in original.sites if _turns_rows(original, site, plan)]
     before = wirings(model, inputs) if fused else {}
     hold = hold_of(plan, original.sites)
-    edited = apply_plan(model, plan, inputs, hold=hold, seed=seed, copy=copy, sites=original.sites)
+    edited = planned(original, plan, hold=hold, seed=seed, copy=copy, sites=original.sites)
     after = wirings(edited, inputs) if before else {}
     for path in fused:
         if path in before and path in after:

@@ -11,7 +11,7 @@ from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters import adapter_for
-from headtune.surgery.adapters.linears import is_conv1d
+from headtune.surgery.adapters.linears import made_by_features
 from headtune.surgery.adapters.ownership import owner
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
@@ -125,10 +125,8 @@ class Merge:
         """Give every head of a group the group's mean: what merging computes, without sharing."""
         for name, pools in self.pools.items():
             module = owner(model, name)[1]
-            for parameter, dim in (("weight", 1 if is_conv1d(module) else 0), ("bias", 0)):
-                old = module._parameters.get(parameter)
-                if old is not None:
-                    module.register_parameter(parameter, _pooled(old, dim, pools))
+            for parameter, dim in made_by_features(module):
+                module.register_parameter(parameter, _pooled(module.get_parameter(parameter), dim, pools))
 
     def make(self, model: nn.Module) -> None:
         """Keep one head of each group, its mean."""

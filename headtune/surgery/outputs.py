@@ -1,14 +1,15 @@
 """What a model puts out, and whether two models put out the same."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from headtune.surgery.inputs import Inputs
+from headtune.surgery.probe.call_mode import CallMode
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
 
@@ -86,7 +87,7 @@ def returned_difference(made: object, expected: object) -> str | None:
     return f"what it returns is off by {max(gaps):.3g} from what it should be" if gaps else None
 
 
-class _Listener(TorchFunctionMode):
+class _Listener(CallMode):
     """Passes calls on to a recorder, and keeps what attention's output projections put out."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -95,16 +96,11 @@ class _Listener(TorchFunctionMode):
         self.dtypes: set[torch.dtype] = {torch.float64}
         self._recorder = recorder
 
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        result = func(*args, **(kwargs or {}))
-        self._recorder.see(func, args, kwargs or {}, result)
-        projection = self._recorder.projection(func, args, kwargs or {})
+    def see(self, call: FunctionCall) -> object:
+        """Make the call, and pass it on."""
+        result = call.run()
+        self._recorder.see(call.function, call.args, call.kwargs, result)
+        projection = self._recorder.projection(call.function, call.args, call.kwargs)
         if projection is not None and isinstance(result, Tensor) and result.is_floating_point():
             source, name = projection
             self.dtypes.add(_precision(result))

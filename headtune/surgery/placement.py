@@ -4,16 +4,15 @@ B batch, H heads, T queries, S keys, D features per head, F features that an out
 it reads; L all leading dimensions of an attention map, those of batch and heads.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
+from headtune.surgery.probe.call_mode import CallMode
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.operations import SDPA
 from headtune.surgery.probe.recorder import Recorder
-from headtune.surgery.wiring.function_call import Function, FunctionCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +67,7 @@ class Placement:
         return source_PF[self.positions][..., self.features]
 
 
-class Placer(TorchFunctionMode):
+class Placer(CallMode):
     """Passes calls on to a recorder, and puts numbers in the place of every attention's output.
 
     Attributes:
@@ -81,22 +80,16 @@ class Placer(TorchFunctionMode):
         self._recorder = recorder
         self._open: dict[int, tuple[int, torch.dtype]] = {}
 
-    def __torch_function__(
-        self,
-        func: Function,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        call = FunctionCall(func, args, dict(kwargs or {}))
-        projection = self._recorder.projection(func, args, call.kwargs)
+    def see(self, call: FunctionCall) -> object:
+        """Make the call, with numbers where they have come by."""
+        projection = self._recorder.projection(call.function, call.args, call.kwargs)
         number = self._recorder.call_read_in(projection[0]) if projection else None
         if projection is not None and number in self._open:
             result: object = self._read(number, projection[0], call)
         else:
             result = call.run()
         seen = len(self._recorder.calls)
-        self._recorder.see(func, args, call.kwargs, result)
+        self._recorder.see(call.function, call.args, call.kwargs, result)
         if len(self._recorder.calls) > seen and isinstance(result, Tensor):
             numbers = self._numbers(call, seen, result)
             if numbers is not None:

@@ -126,16 +126,24 @@ def other_width_count(site: AttentionSite) -> HeadCount | None:
     return HeadCount(heads, heads // site.group_size, site.width // heads)
 
 
+def most_heads(site: AttentionSite) -> range:
+    """All heads but a whole group, or but one where there is only one group."""
+    return range(site.group_size if site.num_kv_heads > 1 else 1, site.num_heads)
+
+
+def fewer_kv_heads(site: AttentionSite) -> HeadCount:
+    """The most key/value heads below the present ones that these merge into; the present count of a single one."""
+    fewer = [count for count in divisors(site.num_kv_heads) if count < site.num_kv_heads]
+    return HeadCount(site.num_heads, max(fewer, default=site.num_kv_heads), site.head_dim)
+
+
 def _prune(original: Original, sites: Sequence[AttentionSite]) -> None:
-    fewer = {site.path: range(site.group_size if site.num_kv_heads > 1 else 1, site.num_heads) for site in sites}
+    fewer = {site.path: most_heads(site) for site in sites}
     pruned(original.model, fewer, original.inputs, copy=_is_block(sites))
 
 
 def _merge(original: Original, sites: Sequence[AttentionSite]) -> None:
-    counts = {site.path: site.present for site in original.sites}
-    for site in sites:
-        kv_heads = max(count for count in divisors(site.num_kv_heads) if count < site.num_kv_heads)
-        counts[site.path] = HeadCount(site.num_heads, kv_heads, site.head_dim)
+    counts = {site.path: site.present for site in original.sites} | {site.path: fewer_kv_heads(site) for site in sites}
     merged(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
 
 

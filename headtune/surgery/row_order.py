@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from headtune.surgery.adapters.linears import is_conv1d
+from headtune.surgery.adapters.linears import made_by_features
 from headtune.surgery.adapters.ownership import owner
 from headtune.surgery.wiring import Wiring
 
@@ -43,9 +43,7 @@ def _order(wiring: Wiring) -> dict[str, list[tuple[str, int]]]:
 
 def _move(module: nn.Module, source: Mapping[int, int]) -> None:
     """Let output feature *i* of a linear map become what feature ``source[i]`` was."""
-    parameters = [("weight", 1 if is_conv1d(module) else 0), ("bias", 0)]
-    for name, dim in parameters:
-        old = module._parameters.get(name)
-        if old is not None:
-            order = torch.tensor([source.get(index, index) for index in range(old.shape[dim])], device=old.device)
-            module.register_parameter(name, nn.Parameter(old.detach().index_select(dim, order), old.requires_grad))
+    for name, dim in made_by_features(module):
+        old = module.get_parameter(name)
+        order = torch.tensor([source.get(index, index) for index in range(old.shape[dim])], device=old.device)
+        module.register_parameter(name, nn.Parameter(old.detach().index_select(dim, order), old.requires_grad))

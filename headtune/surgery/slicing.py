@@ -5,7 +5,7 @@ from collections.abc import Set
 import torch
 from torch import nn
 
-from headtune.surgery.adapters.linears import features, is_conv1d, why_not_linear
+from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, why_not_linear
 from headtune.surgery.adapters.ownership import owner
 
 
@@ -26,9 +26,8 @@ def why_not_sliced(model: nn.Module, weight: str) -> str | None:
 def drop_outputs(module: nn.Module, dropped: Set[int]) -> None:
     """Take features away that the linear map *module* puts out."""
     kept = _kept(features(module)[0], dropped)
-    _slice(module, "weight", kept, dim=1 if is_conv1d(module) else 0)
-    if module._parameters.get("bias") is not None:
-        _slice(module, "bias", kept, dim=0)
+    for name, dim in made_by_features(module):
+        _slice(module, name, kept, dim)
     setattr(module, "nf" if is_conv1d(module) else "out_features", len(kept))
 
 

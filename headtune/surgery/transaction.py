@@ -57,8 +57,15 @@ def apply_plan(
     check_workable(model)
     check_inputs(inputs)
     original = Original(model, inputs)
-    if sites is None or not copy:
-        sites = original.sites
+    known = original.sites if sites is None or not copy else sites
+    return planned(original, plan, hold=hold, seed=seed, copy=copy, sites=known)
+
+
+def planned(
+    original: Original, plan: HeadPlan, *, hold: Hold, seed: int, copy: bool, sites: Sequence[AttentionSite]
+) -> nn.Module:
+    """What :func:`apply_plan` returns, of a model that may have been watched already."""
+    model = original.model
     problems = tuple(plan_problems(plan, sites, hold))
     if problems:
         raise SurgeryError(*problems)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtune.surgery.attention_maps import multi_head, sdpa_maps
-from headtune.surgery.wiring.function_call import FunctionCall
+from headtune.surgery.probe.function_call import FunctionCall
 
 B, H, T, S, D = 2, 4, 5, 7, 6
 q, k, v = (torch.randn(B, H, length, D, dtype=torch.float64) for length in (T, S, S))

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -92,3 +94,12 @@ def test_in_place(inputs: tuple[torch.Tensor]) -> None:
 def test_a_plan_of_another_model_is_refused(inputs: tuple[torch.Tensor]) -> None:
     with pytest.raises(SurgeryError, match="elsewhere"):
         apply(encoder(), HeadPlan.of({"elsewhere": HeadCount(4, 4, 4)}), inputs)
+
+
+def test_the_model_is_watched_once_before_and_once_after(zoo: SimpleNamespace) -> None:
+    model, inputs = zoo.build("grouped sdpa", 4, 2, 6), zoo.inputs()
+    plan = HeadPlan.of({site.path: HeadCount(2, 1, 6) for site in find_sites(model, inputs)})
+    passes: list[int] = []
+    model.register_forward_hook(lambda *_: passes.append(1))
+    apply(model, plan, inputs)
+    assert len(passes) == 2

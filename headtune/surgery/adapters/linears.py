@@ -18,6 +18,12 @@ def features(module: nn.Module) -> tuple[int, int]:
     return (columns, rows) if is_conv1d(module) else (rows, columns)
 
 
+def made_by_features(module: nn.Module) -> tuple[tuple[str, int], ...]:
+    """The parameters whose entries belong to features that a linear map puts out, each with their dimension."""
+    places = (("weight", 1 if is_conv1d(module) else 0), ("bias", 0))
+    return tuple((name, dim) for name, dim in places if module._parameters.get(name) is not None)
+
+
 def why_not_linear(model: nn.Module, weight: str) -> str | None:
     """Why the holder of *weight* is no linear map that can change its size, as a sentence; ``None`` when it is one."""
     _, module = owner(model, weight)

@@ -12,7 +12,6 @@ from torch import nn
 
 from headtune.errors import HeadtuneError, SurgeryError
 from headtune.heads.count import HeadCount
-from headtune.heads.legal import divisors
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.checkpoint import load, save
@@ -24,7 +23,7 @@ from headtune.surgery.gates import gated
 from headtune.surgery.inferred_hold import apply
 from headtune.surgery.merging import merge_kv
 from headtune.surgery.outputs import difference, outputs
-from headtune.surgery.possible import other_width_count
+from headtune.surgery.possible import fewer_kv_heads, most_heads, other_width_count
 from headtune.surgery.pruning import prune
 from headtune.surgery.saving.pretrained import is_pretrained
 from headtune.surgery.wiring import wirings
@@ -60,9 +59,9 @@ def prune_heads(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) ->
     """Fewer heads, in float64, against gates of zero on the whole model: no code in common with the cut."""
     precise, inputs = copy.deepcopy(model).double(), case.precise_inputs
     pruned = prune(precise, _kept(sites), inputs)
-    gates = {site.path: torch.ones(site.num_heads, dtype=torch.float64) for site in sites}
-    for site in sites:
-        gates[site.path][: _few(site)] = 0
+    gates = {site.path: torch.zeros(site.num_heads, dtype=torch.float64) for site in sites}
+    for path, kept in _kept(sites).items():
+        gates[path][list(kept)] = 1
     with gated(precise, wirings(precise, inputs), gates):
         silenced = outputs(precise, inputs)
     apart = difference(outputs(pruned, inputs), silenced)
@@ -74,7 +73,7 @@ def prune_heads(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) ->
 
 def merge(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) -> str:
     """Fewer key/value heads; :func:`merge_kv` itself compares them with the expanded model."""
-    plan = HeadPlan.of({site.path: _merged(site) for site in sites})
+    plan = HeadPlan.of({site.path: fewer_kv_heads(site) for site in sites})
     if all(plan[site.path] == site.present for site in sites):
         return "nothing to merge: one key/value head"
     merged = merge_kv(model, plan, case.inputs)
@@ -117,15 +116,5 @@ def _one_group_more(site: AttentionSite) -> HeadCount:
     return HeadCount((site.num_kv_heads + 1) * site.group_size, site.num_kv_heads + 1, site.head_dim)
 
 
-def _few(site: AttentionSite) -> int:
-    """How many heads go: a whole group, or one where there is only one group."""
-    return site.group_size if site.num_kv_heads > 1 else 1
-
-
 def _kept(sites: Sequence[AttentionSite]) -> dict[str, range]:
-    return {site.path: range(_few(site), site.num_heads) for site in sites}
-
-
-def _merged(site: AttentionSite) -> HeadCount:
-    fewer = [count for count in divisors(site.num_kv_heads) if count < site.num_kv_heads]
-    return HeadCount(site.num_heads, max(fewer, default=site.num_kv_heads), site.head_dim)
+    return {site.path: most_heads(site) for site in sites}

@@ -10,6 +10,8 @@ from torch.overrides import TorchFunctionMode
 
 from headtune.surgery.inputs import Inputs, call
 from headtune.surgery.probe.call import AttentionCall, Frame
+from headtune.surgery.probe.call_mode import CallMode
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.rng import isolated
 from headtune.surgery.snapshot import Snapshot
@@ -80,22 +82,17 @@ def observe(model: nn.Module, inputs: Inputs, recorder: Recorder, mode: TorchFun
         snapshot.restore()
 
 
-class _Watcher(TorchFunctionMode):
+class _Watcher(CallMode):
     """Passes every PyTorch function call on to a recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
 
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        result = func(*args, **(kwargs or {}))
-        self._recorder.see(func, args, kwargs or {}, result)
+    def see(self, call: FunctionCall) -> object:
+        """Make the call, and pass it on."""
+        result = call.run()
+        self._recorder.see(call.function, call.args, call.kwargs, result)
         return result
 
 

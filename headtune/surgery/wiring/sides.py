@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.fused import given_to_sdpa
-from headtune.surgery.wiring.function_call import FunctionCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,22 +8,22 @@ projection must then read unchanged.
 H heads, F features; L all leading dimensions, those of batch and heads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 import headtune.surgery.wiring.reasons as reasons
+from headtune.surgery.probe.call_mode import CallMode
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.operations import CONV, SDPA
 from headtune.surgery.probe.recorder import Recorder
-from headtune.surgery.wiring.function_call import Function, FunctionCall
 from headtune.surgery.wiring.gradients import Leaves
 from headtune.surgery.wiring.sides import Sides, sides_of_product, sides_of_sdpa
 from headtune.surgery.wiring.wiring import Features, Wiring
 
 
-class Tracer(TorchFunctionMode):
+class Tracer(CallMode):
     """Passes calls on to a recorder, and follows the heads of every attention that it recognises.
 
     The model is to run without gradients: they are switched on for those functions that the heads flow through, so that
@@ -54,14 +54,8 @@ class Tracer(TorchFunctionMode):
         complete = Wiring(q=wiring.q, k=wiring.k, v=wiring.v, out=out)
         return complete.why_mixed() or complete
 
-    def __torch_function__(
-        self,
-        func: Function,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        call = FunctionCall(func, args, dict(kwargs or {}))
+    def see(self, call: FunctionCall) -> object:
+        """Make the call, with gradients where heads flow."""
         followed = any(not tensor.is_leaf for tensor in call.tensors())
         with torch.inference_mode(False), torch.set_grad_enabled(followed):
             return self._see(call)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtune.surgery.adapters.linears import features, is_conv1d, resize, why_not_linear
+from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, resize, why_not_linear
 
 
 def resize_linear(linear: nn.Linear, *, rows: int | None = None, columns: int | None = None) -> None:
@@ -108,6 +108,7 @@ def test_a_transposed_map_of_transformers_is_a_linear_map() -> None:
     conv = pytorch_utils.Conv1D(6, 4)
     assert is_conv1d(conv)
     assert features(conv) == (6, 4)
+    assert made_by_features(conv) == (("weight", 1), ("bias", 0))
     assert why_not_linear(conv, "weight") is None
 
 
@@ -133,3 +134,8 @@ def test_what_is_no_linear_map_is_named() -> None:
         "0.weight belongs to LayerNorm, and only nn.Linear and Conv1D can change their size"
     )
     assert why_not_linear(model, "1.parametrizations.weight.original1") is not None
+
+
+def test_rows_and_a_bias_belong_to_what_is_put_out() -> None:
+    assert made_by_features(nn.Linear(4, 6)) == (("weight", 0), ("bias", 0))
+    assert made_by_features(nn.Linear(4, 6, bias=False)) == (("weight", 0),)

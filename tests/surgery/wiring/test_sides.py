@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from headtune.surgery.wiring.function_call import FunctionCall
+from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.wiring.sides import Sides, sides_of_product, sides_of_sdpa
 
 B, H, K, T, S, D = 2, 4, 2, 3, 5, 6

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from headtune.surgery.wiring.function_call import FunctionCall
+from headtune.surgery.probe.function_call import FunctionCall
 
 
 def test_a_call_is_made_as_it_was() -> None:
