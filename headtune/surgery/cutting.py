@@ -10,11 +10,11 @@ from headtune.errors import PlanError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.mask import HeadMask
 from headtune.heads.site import AttentionSite
-from headtune.nn import HeadedAttention
+from headtune.nn import HeadedAttention, SharedLinear
 from headtune.surgery.adapters import adapter_for
 from headtune.surgery.adapters.input_sized import let_see
 from headtune.surgery.adapters.ownership import owner
-from headtune.surgery.slicing import drop_inputs, drop_last, drop_outputs, silence
+from headtune.surgery.slicing import drop_copies, drop_inputs, drop_last, drop_outputs, silence
 from headtune.surgery.wiring import Wiring
 
 Features = Mapping[str, frozenset[int]]
@@ -30,6 +30,7 @@ class Cut:
         projections: the weights that make queries, keys and values.
         made: weight → the features that it puts out no more.
         read: weight → the features that it reads no more.
+        copies: weight → features that stay, each with the number of a head's own copy, where heads share it.
     """
 
     site: AttentionSite
@@ -37,6 +38,7 @@ class Cut:
     projections: tuple[str, ...]
     made: Features
     read: Features
+    copies: Mapping[str, frozenset[tuple[int, int]]]
 
     @classmethod
     def of(cls, site: AttentionSite, wiring: Wiring, kept: Sequence[int]) -> "Cut":
@@ -49,6 +51,7 @@ class Cut:
             projections=tuple(wiring.of_heads(every)),
             made=_without(wiring.of_heads(every), wiring.of_heads(kept)),
             read=_without(wiring.read_from(every), wiring.read_from(kept)),
+            copies=_copies(wiring, kept),
         )
 
 
@@ -94,6 +97,10 @@ class Cuts:
             model: whose blocks have projections of their own.
             input_sized: paths of blocks that read the heads' width off their input.
         """
+        for cut in self.cuts:
+            for name, copies in cut.copies.items():
+                if isinstance(linear := owner(model, name)[1], SharedLinear):
+                    drop_copies(linear, copies)
         for name, features in _union([cut.made for cut in self.cuts]).items():
             path, module = owner(model, name)
             drop_outputs(module, features)
@@ -108,6 +115,16 @@ class Cuts:
             if cut.site.path in input_sized:
                 linears = [owner(model, name)[1] for name in cut.projections]
                 let_see(block, linears, cut.site.embed_dim, cut.wanted.num_heads * cut.wanted.head_dim)
+
+
+def _copies(wiring: Wiring, kept: Sequence[int]) -> dict[str, frozenset[tuple[int, int]]]:
+    copies: dict[str, set[tuple[int, int]]] = {}
+    for head in kept:
+        number = wiring.kv_heads[:head].count(wiring.kv_heads[head])
+        for features, copy in ((wiring.q[head], 0), (wiring.k[head], number), (wiring.v[head], number)):
+            for name, indices in features.items():
+                copies.setdefault(name, set()).update((index, copy) for index in indices)
+    return {name: frozenset(found) for name, found in copies.items()}
 
 
 def _shorten_bias(block: HeadedAttention, projection: nn.Module, dropped: frozenset[int]) -> None:

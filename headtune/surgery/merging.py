@@ -1,7 +1,9 @@
 """Sharing key/value heads between the query heads of a trained model, by the mean of those that become one."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -10,19 +12,18 @@ from headtune.errors import PlanError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
+from headtune.nn import SharedLinear
 from headtune.surgery.adapters import adapter_for
 from headtune.surgery.adapters.linears import made_by_features
-from headtune.surgery.adapters.ownership import owner
+from headtune.surgery.adapters.ownership import owner, replace_module
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.plan_check import plan_problems
 from headtune.surgery.proof import Unproven, followed, outputs_after, proven
 from headtune.surgery.refusals import check_no_optimizer, check_workable
+from headtune.surgery.repeating import Pool, repeating
 from headtune.surgery.slicing import drop_outputs
 from headtune.surgery.wiring import Wiring
-
-Pool = tuple[tuple[int, ...], ...]
-"""The features of each head that becomes the same one, in the same order in every head."""
 
 
 def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = True) -> nn.Module:
@@ -30,6 +31,10 @@ def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = T
 
     Grouped-query attention made from multi-head attention by mean pooling (GQA, Ainslie et al. 2023): neighbours are
     joined, biases too. The result is compared with the model in which every head has its group's mean.
+
+    A block whose ``forward`` cannot have fewer key/value heads than heads, or not with its layout, keeps its code: its
+    projection makes each shared head once and repeats it (:class:`headtune.nn.SharedLinear`), and a warning says so.
+    Weights shrink then, but neither attention nor a cache of keys and values.
 
     Args:
         model: left as it is, unless *copy* is false.
@@ -42,13 +47,20 @@ def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = T
 
     Raises:
         PlanError: the plan asks for more than merging (every problem).
-        SurgeryError: a block cannot share heads (every reason), or the result computes something else; or *copy* is
-            false and an optimizer holds the weights.
+        SurgeryError: the heads of a block cannot be told apart (every reason), or the result computes something else;
+            or *copy* is false and an optimizer holds the weights.
     """
     check_workable(model)
     if not copy:
         check_no_optimizer(model)
-    return merged(model, plan, inputs, copy=copy)
+    result = merged(model, plan, inputs, copy=copy)
+    if repeated := sorted(path for path, module in result.named_modules() if isinstance(module, SharedLinear)):
+        warnings.warn(
+            f"{', '.join(repeated)}: forward knows as many key/value heads as heads, so shared ones are made once and "
+            "repeated; weights shrink, but neither attention nor a cache of keys and values",
+            stacklevel=2,
+        )
+    return result
 
 
 def merged(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool) -> nn.Module:
@@ -60,25 +72,34 @@ def merged(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool) -> n
         raise PlanError(*problems)
     changed = [site for site in sites if plan[site.path] != site.present]
     found = followed(model, inputs, changed)
-    merges = [Merge.of(site, found[site.path], plan[site.path]) for site in changed]
+    if reasons := [reason for site in changed if (reason := _why_not_shared(site, found[site.path])) is not None]:
+        raise SurgeryError(*reasons)
+    merges = {site.path: Merge.of(site, found[site.path], plan[site.path]) for site in changed}
 
     def expand(opened: nn.Module) -> None:
-        for merge in merges:
+        for merge in merges.values():
             merge.expand(opened)
 
-    def share(opened: nn.Module) -> None:
-        for merge in merges:
-            merge.make(opened)
-
     expected = outputs_after(model, inputs, changed, expand)
-    try:
-        return proven(model, plan, inputs, changed, edit=share, expected=expected, copy=copy)
-    except Unproven as failed:
-        suspects = [merge for merge in merges if failed.blamed or merge.fused]
-        reasons = [reason for merge in suspects if (reason := merge.why_not(model)) is not None]
-        if not reasons:
-            raise
-        raise SurgeryError(*reasons) from failed
+    repeated: frozenset[str] = frozenset()
+    while True:
+        share = partial(_share, merges=merges, repeated=repeated)
+        try:
+            return proven(model, plan, inputs, changed, edit=share, expected=expected, copy=copy)
+        except Unproven as failed:
+            kinds = {type(model.get_submodule(path)) for path in (failed.blamed or merges)}
+            alike = {path for path in merges if type(model.get_submodule(path)) in kinds}
+            if alike <= repeated:
+                raise
+            repeated |= alike
+
+
+def _share(model: nn.Module, merges: Mapping[str, "Merge"], repeated: Set[str]) -> None:
+    for path, merge in merges.items():
+        if path in repeated:
+            merge.repeat(model)
+        else:
+            merge.make(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +109,11 @@ class Merge:
     Attributes:
         wanted: its counts afterwards.
         pools: weight → one pool for each head that remains.
-        fused: name of a weight that makes queries as well; None where keys and values have their own.
     """
 
     site: AttentionSite
     wanted: HeadCount
     pools: Mapping[str, tuple[Pool, ...]]
-    fused: str | None
 
     @classmethod
     def of(cls, site: AttentionSite, wiring: Wiring, wanted: HeadCount) -> "Merge":
@@ -107,19 +126,7 @@ class Merge:
                 for name in dict.fromkeys(name for features in members for name in features):
                     heads = dict.fromkeys(tuple(sorted(features[name])) for features in members)
                     pools.setdefault(name, []).append(tuple(heads))
-        fused = next((name for features in wiring.q for name in features if name in pools), None)
-        return cls(site=site, wanted=wanted, pools={name: tuple(found) for name, found in pools.items()}, fused=fused)
-
-    def why_not(self, model: nn.Module) -> str | None:
-        """What may keep the block from sharing, as a sentence; None where nothing is known."""
-        reason = adapter_for(model.get_submodule(self.site.path)).why_not_rehead(model, self.site, self.wanted)
-        if reason is None and self.fused is not None:
-            name = self.fused.removeprefix(f"{self.site.path}.")
-            reason = (
-                f"{name} makes queries, keys and values head by head, and forward cuts it so; give keys and values "
-                "projections of their own, or keep their heads"
-            )
-        return None if reason is None else f"{self.site.path or 'the model'}: {reason}"
+        return cls(site=site, wanted=wanted, pools={name: tuple(found) for name, found in pools.items()})
 
     def expand(self, model: nn.Module) -> None:
         """Give every head of a group the group's mean: what merging computes, without sharing."""
@@ -136,6 +143,13 @@ class Merge:
             drop_outputs(owner(model, name)[1], left_over)
         adapter_for(model.get_submodule(self.site.path)).rehead(model, self.site, self.wanted)
 
+    def repeat(self, model: nn.Module) -> None:
+        """Keep one head of each group, its mean, and let the projection put it out for each head of the group."""
+        self.expand(model)
+        for name, pools in self.pools.items():
+            linear = owner(model, name)[1]
+            replace_module(model, linear, repeating(linear, pools))
+
 
 def _plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite]) -> list[str]:
     """What keeps counts that are legal from being those of a merge."""
@@ -151,6 +165,15 @@ def _plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite]) -> list[str]:
                 f"{site.path}: {site.num_kv_heads} key/value heads do not merge into {wanted.num_kv_heads} equal groups"
             )
     return problems
+
+
+def _why_not_shared(site: AttentionSite, wiring: Wiring) -> str | None:
+    """Why a mean of keys would be one of queries too, as a sentence; None where it is not."""
+    for query in wiring.q:
+        for key in wiring.k:
+            if name := next((name for name in query if query[name] & key.get(name, frozenset())), None):
+                return f"{site.path or 'the model'}: {name} makes queries that are keys as well; keep its heads"
+    return None
 
 
 def _pooled(old: nn.Parameter, dim: int, pools: Sequence[Pool]) -> nn.Parameter:

@@ -1,19 +1,21 @@
 """Keeping some features of a linear map, with their values."""
 
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Collection, Set
 
 import torch
 from torch import nn
 
+from headtune.nn import SharedLinear
 from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, why_not_linear
 from headtune.surgery.adapters.ownership import owner
 
 
 def why_not_sliced(model: nn.Module, weight: str) -> str | None:
     """Why the holder of *weight* cannot lose features, as a sentence; ``None`` when it can."""
-    if reason := why_not_linear(model, weight):
-        return f"{reason}; let an nn.Linear stand there"
     _, module = owner(model, weight)
+    if not isinstance(module, SharedLinear) and (reason := why_not_linear(model, weight)):
+        return f"{reason}; let an nn.Linear stand there"
     for name, parameter in module.named_parameters(recurse=False):
         if parameter.is_meta:
             return f"{name} of {weight} is on the meta device (offloaded, or not loaded): load the whole model first"
@@ -24,11 +26,31 @@ def why_not_sliced(model: nn.Module, weight: str) -> str | None:
 
 
 def drop_outputs(module: nn.Module, dropped: Set[int]) -> None:
-    """Take features away that the linear map *module* puts out."""
+    """Take features away that the linear map *module* makes, and puts out."""
     kept = _kept(features(module)[0], dropped)
     for name, dim in made_by_features(module):
         _slice(module, name, kept, dim)
+    if isinstance(module, SharedLinear):
+        place = {feature: number for number, feature in enumerate(kept)}
+        module.put_out([place[feature] for feature in module.source.tolist() if feature in place])
+        return
     setattr(module, "nf" if is_conv1d(module) else "out_features", len(kept))
+
+
+def drop_copies(module: SharedLinear, kept: Collection[tuple[int, int]]) -> None:
+    """Put only some copies of each feature out.
+
+    Args:
+        module: makes features once and puts them out several times.
+        kept: features, each with the number of a copy that stays.
+    """
+    seen: Counter[int] = Counter()
+    left = []
+    for feature in module.source.tolist():
+        if (feature, seen[feature]) in kept:
+            left.append(feature)
+        seen[feature] += 1
+    module.put_out(left)
 
 
 def drop_inputs(module: nn.Module, dropped: Set[int]) -> None:

@@ -9,6 +9,7 @@ from torch import nn
 
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
+from headtune.nn import SharedLinear
 from headtune.surgery.adapters.linears import features, why_not_linear
 from headtune.surgery.adapters.ownership import owner, tied
 from headtune.surgery.probe import AttentionCall, Projections
@@ -53,7 +54,7 @@ def kv_heads_by_rows(model: nn.Module, call: AttentionCall) -> int | None:
         return None
     name = next(iter(call.projections.k))
     _, module = owner(model, name)
-    if why_not_linear(model, name) is not None:
+    if not isinstance(module, SharedLinear) and why_not_linear(model, name) is not None:
         return None
     queries = call.num_heads if name in call.projections.q else 0
     shares = 2 if name in call.projections.v else 1

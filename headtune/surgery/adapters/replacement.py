@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from headtune.heads.count import HeadCount
 from headtune.nn import HeadedAttention
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook")
 
 Block: TypeAlias = nn.MultiheadAttention | HeadedAttention
 
@@ -42,8 +42,14 @@ def replacement(old: Block, wanted: HeadCount) -> HeadedAttention:
             if tensor.shape == parameter.shape:
                 parameter.copy_(tensor)
             parameter.requires_grad_((tensor if tensor._base is None else tensor._base).requires_grad)
-    vars(new).update({name: value for name, value in vars(old).items() if name.startswith(HOOKS)})
-    return new.train(old.training)
+    inherit(new, old)
+    return new
+
+
+def inherit(new: nn.Module, old: nn.Module) -> None:
+    """Give *new* the hooks and the training mode of *old*, whose place it takes."""
+    vars(new).update({name: value for name, value in vars(old).items() if name.startswith(_HOOKS)})
+    new.train(old.training)
 
 
 def named_tensors(old: Block) -> dict[str, Tensor]:

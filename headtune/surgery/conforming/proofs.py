@@ -4,6 +4,7 @@ A wrong result is an :class:`AssertionError`; a refusal passes through as the er
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from headtune.errors import HeadtuneError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
+from headtune.nn import SharedLinear
 from headtune.surgery.checkpoint import load, save
 from headtune.surgery.conforming.case import Case
 from headtune.surgery.conforming.comparing import bitwise, expect_counts, how_kept
@@ -21,6 +23,7 @@ from headtune.surgery.conforming.wording import counts_in_words, sites_in_words
 from headtune.surgery.find import find_sites
 from headtune.surgery.gates import gated
 from headtune.surgery.inferred_hold import apply
+from headtune.surgery.inputs import Inputs
 from headtune.surgery.merging import merge_kv
 from headtune.surgery.outputs import difference, outputs
 from headtune.surgery.possible import fewer_kv_heads, most_heads, other_width_count
@@ -73,21 +76,23 @@ def prune_heads(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) ->
 
 def merge(case: Case, model: nn.Module, sites: Sequence[AttentionSite]) -> str:
     """Fewer key/value heads; :func:`merge_kv` itself compares them with the expanded model."""
-    plan = HeadPlan.of({site.path: fewer_kv_heads(site) for site in sites})
+    plan = _shared(sites)
     if all(plan[site.path] == site.present for site in sites):
         return "nothing to merge: one key/value head"
-    merged = merge_kv(model, plan, case.inputs)
+    merged = _merged(model, plan, case.inputs)
     expect_counts(merged, plan, case.inputs)
     shrunk = sum(one.numel() for one in model.parameters()) - sum(one.numel() for one in merged.parameters())
     assert shrunk > 0, f"{case.name} merged to {plan}: {shrunk:,} parameters fewer"
-    return f"computes {counts_in_words(plan)}, equal to the model with each group's mean in every head"
+    how = "made once and repeated, " if any(isinstance(part, SharedLinear) for part in merged.modules()) else ""
+    return f"computes {counts_in_words(plan)}, {how}equal to the model with each group's mean in every head"
 
 
 def save_and_load(case: Case, model: nn.Module, sites: Sequence[AttentionSite], folder: Path) -> str:
-    """The pruned and the re-headed model, as far as there are such, else the model as it was: written and read."""
+    """The pruned, the merged and the re-headed model, as far as there are such, else the model: written and read."""
     other = HeadPlan.of({site.path: other_width_count(site) or site.present for site in sites})
     changed = {
         "pruned": _made(lambda: prune(model, _kept(sites), case.inputs)),
+        "merged": _made(lambda: _merged(model, _shared(sites), case.inputs)),
         "re-headed": _made(lambda: apply(model, other, case.inputs)),
     }
     made = {word: one for word, one in changed.items() if one is not None} or {"unchanged": model}
@@ -95,7 +100,17 @@ def save_and_load(case: Case, model: nn.Module, sites: Sequence[AttentionSite], 
         save(one, folder / word)
         loaded = load(folder / word, type(model) if is_pretrained(model) else case.build).eval()
         assert bitwise(loaded, one.eval(), case.inputs), f"{case.name}, {word}: loaded is not what was saved"
-    return f"{' and '.join(made)}, loaded bitwise"
+    return f"{', '.join(made)}, loaded bitwise"
+
+
+def _shared(sites: Sequence[AttentionSite]) -> HeadPlan:
+    return HeadPlan.of({site.path: fewer_kv_heads(site) for site in sites})
+
+
+def _merged(model: nn.Module, plan: HeadPlan, inputs: Inputs) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the finding says in words
+        return merge_kv(model, plan, inputs)
 
 
 def _made(way: Callable[[], nn.Module]) -> nn.Module | None:

@@ -6,7 +6,7 @@ from torch import nn
 
 from headtune.errors import StorageError
 from headtune.heads.plan import HeadPlan
-from headtune.nn import HeadedAttention
+from headtune.nn import HeadedAttention, SharedLinear
 from headtune.surgery.adapters.attributes import fields_of
 from headtune.surgery.adapters.input_sized import disguise_of
 from headtune.surgery.saving.edits import edits_of
@@ -49,12 +49,20 @@ def headed_options(block: HeadedAttention) -> dict[str, Json]:
     return options | {"bias": block.q_proj.bias is not None, "add_bias_kv": block.bias_k is not None}
 
 
+def shared_options(linear: SharedLinear) -> dict[str, Json]:
+    """What builds another such map."""
+    sizes = {"in_features": linear.in_features, "made": linear.made, "out_features": linear.out_features}
+    return sizes | {"bias": linear.bias is not None}
+
+
 def _described(module: nn.Module) -> Iterator[tuple[str, Json]]:
     edits = edits_of(module)
     if edits.count is not None:
         yield "count", list(edits.count)
     if isinstance(module, HeadedAttention):
         yield "headed", headed_options(module)
+    if isinstance(module, SharedLinear):
+        yield "shared", shared_options(module)
     if edits.attributes:
         yield "attributes", {name: to_json(getattr(module, name)) for name in sorted(edits.attributes)}
     if edits.fields:

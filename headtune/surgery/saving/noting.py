@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from headtune.heads.plan import HeadPlan
-from headtune.nn import HeadedAttention
+from headtune.nn import HeadedAttention, SharedLinear
 from headtune.surgery.adapters.attributes import fields_of, is_config
 from headtune.surgery.saving.edits import NONE, Edits, edits_of, is_mark, mark
 from headtune.surgery.saving.pretrained import inscribe
@@ -61,9 +61,10 @@ def noted(model: nn.Module, earlier: Earlier, plan: HeadPlan) -> nn.Module:
         plan: what its attention blocks compute now.
     """
     counts = dict(plan.counts)
-    whole = {id(part) for block in model.modules() if isinstance(block, HeadedAttention) for part in block.modules()}
+    ours = [module for module in model.modules() if isinstance(module, HeadedAttention | SharedLinear)]
+    whole = {id(part) for module in ours for part in module.modules()}
     for path, module in model.named_modules():
-        # A HeadedAttention says itself how it is built.
+        # Modules of headtune say themselves how they are built.
         edits = NONE if id(module) in whole else earlier.edits(path, module)
         mark(module, edits.followed_by(Edits(count=counts.get(path))))
     inscribe(model)

@@ -6,12 +6,12 @@ from torch import Tensor, nn
 
 from headtune.errors import StorageError
 from headtune.heads.count import HeadCount
-from headtune.nn import HeadedAttention
+from headtune.nn import HeadedAttention, SharedLinear
 from headtune.surgery.adapters.attributes import changed_copy, fields_of
 from headtune.surgery.adapters.input_sized import dress, undress
 from headtune.surgery.adapters.ownership import replace_module
-from headtune.surgery.adapters.replacement import HOOKS
-from headtune.surgery.saving.document import headed_options
+from headtune.surgery.adapters.replacement import inherit
+from headtune.surgery.saving.document import headed_options, shared_options
 from headtune.surgery.saving.edits import Edits, edits_of, mark
 from headtune.surgery.saving.values import Json, from_json
 
@@ -41,6 +41,8 @@ def rebuilt(model: nn.Module, modules: Mapping[str, Json]) -> nn.Module:
         for path, changes in modules.items():
             if "headed" in changes:
                 model = _with_headed(model, path, changes["headed"])
+            if "shared" in changes:
+                model = _with_shared(model, path, changes["shared"])
         for path, changes in modules.items():
             _change(model.get_submodule(path), changes)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -57,8 +59,18 @@ def _with_headed(model: nn.Module, path: str, options: Mapping[str, Json]) -> nn
         return model
     tensor = next(old.parameters())
     new = HeadedAttention(**options, device=tensor.device, dtype=tensor.dtype)
-    vars(new).update({name: value for name, value in vars(old).items() if name.startswith(HOOKS)})
-    return replace_module(model, old, new.train(old.training))
+    inherit(new, old)
+    return replace_module(model, old, new)
+
+
+def _with_shared(model: nn.Module, path: str, options: Mapping[str, Json]) -> nn.Module:
+    old = model.get_submodule(path)
+    if isinstance(old, SharedLinear) and shared_options(old) == options:
+        return model
+    weight = old.get_parameter("weight")
+    new = SharedLinear(**options, device=weight.device, dtype=weight.dtype)
+    inherit(new, old)
+    return replace_module(model, old, new)
 
 
 def _change(module: nn.Module, changes: Mapping[str, Json]) -> None:

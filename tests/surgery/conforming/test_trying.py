@@ -50,7 +50,7 @@ def test_everything_is_proven(tmp_path: Path) -> None:
         "resize": "computes 5x6 with 594 parameters more",
         "prune": "1 self of 3x6 left, equal to the gated model in float64",
         "merge": "computes 4/2x6, equal to the model with each group's mean in every head",
-        "save/load": "pruned and re-headed, loaded bitwise",
+        "save/load": "pruned, merged, re-headed, loaded bitwise",
     }
     assert all(one.proven for one in found.values())
 
