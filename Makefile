@@ -15,8 +15,9 @@ test: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow" -n 2
 
-test-slow: .venv/ready
+test-slow: .venv/ready .venv-timm/ready
 	$(BIN)/pytest -m slow
+	.venv-timm/bin/pytest tests/surgery/test_conformance.py -k timm
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -24,5 +25,11 @@ test-slow: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
+# torchvision, which timm needs, brings the torch that it was built for.
+.venv-timm/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-timm
+	.venv-timm/bin/pip install --quiet --disable-pip-version-check torchvision -e ".[dev,timm]"
+	touch $@
+
 clean:
-	rm -rf .venv runs
+	rm -rf .venv .venv-timm runs

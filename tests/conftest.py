@@ -1,5 +1,6 @@
 """What many tests need: the tiny task, and studies of it."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from headtune.pareto import Objective
 from headtune.study import SearchOptions, StudySpec, VerifyOptions
 from headtune.trial import TaskReference
 
+# A shell that runs the tests in its background lets them ignore Ctrl-C, and so every process that they interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # threads of several test processes on few cores wait for each other
 
 TASKS = Path(__file__).parent / "tasks"

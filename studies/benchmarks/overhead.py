@@ -89,7 +89,7 @@ def headtune_seconds(trials: int, sampler: SamplerName) -> tuple[float, float]:
                 Objective(metric="parameters", direction="minimize"),
             ),
             search=SearchOptions(trials=trials, sampler=sampler, epochs=REPORTS, stop_early=False),
-            verify=VerifyOptions(top=0, seeds=0),
+            verify=VerifyOptions(top=1, seeds=0),
             storage=f"sqlite:///{Path(folder) / 'study.db'}",
         )
         search(spec, clock)

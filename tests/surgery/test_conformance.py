@@ -1,7 +1,8 @@
 """What headtune can do to each architecture, against the table that is kept in the documentation.
 
-``python tests/surgery/test_conformance.py`` writes that table, ``headtune/surgery/CONFORMANCE.md``, anew. The tests
-compare which cells are proven and which refused; the sentences may change with the versions of torch and transformers.
+``python tests/surgery/test_conformance.py`` writes that table, ``headtune/surgery/CONFORMANCE.md``, anew. It needs timm,
+whose families are tested only where it is installed: it wants torchvision, which brings the torch that goes with it.
+The tests compare which cells are proven and which refused; sentences may change with versions.
 """
 
 import re
@@ -16,11 +17,11 @@ import torch
 from families import of_torch
 
 import headtune.surgery
-from headtune.surgery import Case, Finding, conformance
+from headtune.surgery import Case, Finding, conformance, find_sites
 
 TABLE = Path(headtune.surgery.__file__).with_name("CONFORMANCE.md")
 COLUMNS = ("found", "re-head", "resize", "prune", "merge", "save/load")
-MUST_PROVE = ("BERT", "ViT", "GPT-2", "BART", "Llama", "nn.Transformer", "nanoGPT, fused projection")
+MUST_PROVE = ("BERT", "ViT", "GPT-2", "BART", "Llama", "nn.Transformer", "nanoGPT, fused projection", "timm ViT")
 """Families in which everything is proven."""
 
 INTRODUCTION = """# Conformance
@@ -50,11 +51,29 @@ def of_transformers() -> ModuleType:
     return of_transformers
 
 
+def of_timm() -> ModuleType:
+    pytest.importorskip("timm")
+    from families import of_timm
+
+    return of_timm
+
+
 @cache
 def cases() -> dict[str, Case]:
-    """Every family, by name."""
+    """Every family but timm's, by name."""
     modules = (of_torch, of_handwritten(), of_transformers())
     return {case.name: case for module in modules for case in module.cases()}
+
+
+@cache
+def timm_cases() -> dict[str, Case]:
+    """The families of timm, by name."""
+    return {case.name: case for case in of_timm().cases()}
+
+
+def named(name: str) -> Case:
+    """The family of that name."""
+    return timm_cases()[name] if name.startswith("timm") else cases()[name]
 
 
 def committed() -> dict[str, list[str]]:
@@ -78,14 +97,25 @@ def cells(findings: dict[str, Finding]) -> list[str]:
 @pytest.mark.parametrize("name", committed())
 def test_every_cell_is_what_the_table_says(name: str, tmp_path: Path) -> None:
     torch.set_num_threads(1)
-    findings = found_in(cases()[name], tmp_path / "model")
+    findings = found_in(named(name), tmp_path / "model")
     assert cells(findings) == committed()[name], {column: one.words for column, one in findings.items()}
     assert all(one.words.strip() for one in findings.values())
 
 
 def test_the_table_has_every_family() -> None:
-    assert list(committed()) == list(cases())
-    assert len(committed()) >= 22
+    assert [name for name in committed() if not name.startswith("timm")] == list(cases())
+    assert len(cases()) >= 22
+
+
+def test_the_table_has_every_family_of_timm() -> None:
+    assert [name for name in committed() if name.startswith("timm")] == list(timm_cases())
+
+
+def test_talking_heads_are_no_site_and_said_so() -> None:
+    case = named("timm CaiT, talking heads but in the last layer")
+    with pytest.warns(UserWarning, match=r"blocks\.0\.attn weights values by a softmax that is not one of query-key"):
+        sites = find_sites(case.build().eval(), case.inputs)
+    assert [site.path for site in sites] == ["blocks_token_only.0.attn"]
 
 
 @pytest.mark.parametrize("name", MUST_PROVE)
@@ -106,7 +136,7 @@ def test_every_refusal_of_the_table_has_its_sentence() -> None:
 def table() -> str:
     """The page."""
     rows, reasons = [], []
-    for name, case in cases().items():
+    for name, case in (cases() | timm_cases()).items():
         with tempfile.TemporaryDirectory() as folder:
             findings = found_in(case, Path(folder) / "model")
         rows.append(f"| {name} | {' | '.join(cells(findings))} |")
