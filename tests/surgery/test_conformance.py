@@ -1,6 +1,6 @@
 """What headtune can do to each architecture, against the table that is kept in the documentation.
 
-``python tests/surgery/test_conformance.py`` writes that table, ``headtune/surgery/CONFORMANCE.md``, anew. It needs timm,
+``python tests/surgery/test_conformance.py`` writes that table, ``headtune/surgery/CONFORMANCE.md``. It needs timm,
 whose families are tested only where it is installed: it wants torchvision, which brings the torch that goes with it.
 The tests compare which cells are proven and which refused; sentences may change with versions.
 """
