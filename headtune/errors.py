@@ -145,6 +145,19 @@ def in_words(error: BaseException) -> str:
     return f"{_kind(error)}: {said}" if said else _kind(error)
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a GPU; of an error of headtune's own, its cause tells."""
+    seen: set[int] = set()
+    while issubclass(type(error), HeadtuneError) and error.__cause__ is not None and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__cause__
+    kinds = type(error).__mro__
+    if MemoryError in kinds or any(_name(kind) == "OutOfMemoryError" for kind in kinds):  # torch's, for one
+        return True
+    # PyTorch's allocator of the CPU has no class of its own: it raises a RuntimeError that says so.
+    return RuntimeError in kinds and "can't allocate memory" in in_words(error)
+
+
 def place_of(error: BaseException) -> str:
     """Where an error was raised: ``train.py, line 7, in train``."""
     frame, line = [*traceback.walk_tb(_traceback(error))][-1]
@@ -165,7 +178,12 @@ def traced(error: BaseException) -> str:
 
 
 def _kind(error: BaseException) -> str:
-    name: str = vars(type)["__name__"].__get__(type(error))
+    return _name(type(error))
+
+
+def _name(kind: type) -> str:
+    """Whatever its metaclass makes of ``__name__``."""
+    name: str = vars(type)["__name__"].__get__(kind)
     return name
 
 

@@ -9,11 +9,13 @@ from headtune.errors import (
     HeadtuneError,
     Infeasible,
     InputError,
+    MeasurementError,
     PlanError,
     StopTrial,
     TrialError,
     in_words,
     masked,
+    out_of_memory,
     place_of,
     printable,
     traced,
@@ -207,3 +209,24 @@ class LoudError(Exception):
 
 def test_a_message_of_a_class_of_its_own_is_plain_text() -> None:
     assert in_words(LoudError()) == "LoudError: loud"
+
+
+def _caused(error: HeadtuneError, cause: BaseException) -> HeadtuneError:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: x"), True),
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (_caused(MeasurementError("the model failed"), MemoryError()), True),
+        (_caused(MeasurementError("the model failed"), ValueError("can't allocate memory")), False),
+        (ValueError("can't allocate memory"), False),
+        (MeasurementError("out of memory, it says"), False),
+    ],
+)
+def test_memory_that_ran_out_is_told_by_class_or_words(error: BaseException, is_memory: bool) -> None:
+    assert out_of_memory(error) is is_memory

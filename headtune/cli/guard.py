@@ -14,7 +14,7 @@ import headtune
 from headtune._logging import logging_to
 from headtune.cli.terminal import say
 from headtune.cli.wording import together
-from headtune.errors import HeadtuneError, StorageError, in_words, traced
+from headtune.errors import HeadtuneError, StorageError, in_words, out_of_memory, traced
 
 INTERRUPTED = 130
 
@@ -75,7 +75,7 @@ def guard(verbose: bool, interrupted: str = "interrupted") -> Iterator[Session]:
             _show(error, verbose)
             raise typer.Exit(error.exit_code) from None
         except BaseException as error:  # SystemExit too: the exit code is headtune's to choose
-            no_room = isinstance(error, MemoryError) or "can't allocate memory" in in_words(error)
+            no_room = out_of_memory(error)
             say(_NO_ROOM.format(in_words(error)) if no_room else _unexpected(session, error), mark="error")
             _show(error, verbose)
             raise typer.Exit(2 if no_room else 1) from None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import headtune.rules as rules
-from headtune.errors import HeadtuneError, InputError, MeasurementError, in_words
+from headtune.errors import HeadtuneError, InputError, MeasurementError, in_words, out_of_memory
 from headtune.timing.clock import Clock
 from headtune.timing.inputs import Inputs, leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
@@ -73,7 +73,7 @@ class Forward:
         except (HeadtuneError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            if _out_of_memory(error):
+            if out_of_memory(error):
                 raise  # the caller knows what a plan that does not fit means
             came = ", ".join(f"{t.dtype} {list(t.shape)} on {t.device}" for t in self._inputs()) or "no tensors"
             raise MeasurementError(
@@ -142,15 +142,10 @@ def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        if _out_of_memory(error):
+        if out_of_memory(error):
             raise
         raise MeasurementError(
             f"{name} cannot be copied to {device} in {dtype} ({in_words(error)}); "
             f"move and cast it there yourself before measuring"
         ) from error
     return moved
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
-    return issubclass(type(error), MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in in_words(error)

@@ -10,7 +10,17 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from headtune.errors import Diverged, HeadtuneError, MetricError, StopTrial, in_words, place_of, printable, traced
+from headtune.errors import (
+    Diverged,
+    HeadtuneError,
+    MetricError,
+    StopTrial,
+    in_words,
+    out_of_memory,
+    place_of,
+    printable,
+    traced,
+)
 from headtune.surgery.checkpoint import Skeleton, save_checkpoint
 from headtune.timing import Lane
 from headtune.trial.build import build_planned
@@ -193,20 +203,8 @@ def _failed(error: BaseException, clock: _Stopwatch) -> TrialResult:
         return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
     if isinstance(error, MetricError):
         return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), unfit=True)
-    outcome = Outcome.OUT_OF_MEMORY if _out_of_memory(error) else Outcome.CRASHED
+    outcome = Outcome.OUT_OF_MEMORY if out_of_memory(error) else Outcome.CRASHED
     return _ended(outcome, _sentence(outcome, error), clock, detail=traced(error))
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; of an error of headtune's own, its cause tells."""
-    seen: set[int] = set()
-    while isinstance(error, HeadtuneError) and error.__cause__ is not None and id(error) not in seen:
-        seen.add(id(error))
-        error = error.__cause__
-    # The CPU allocator has no exception class of its own: it raises a RuntimeError that says so.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in in_words(error)
-    )
 
 
 def _sentence(outcome: Outcome, error: BaseException) -> str:
