@@ -10,6 +10,7 @@ from headtune.heads.count import HeadCount
 from headtune.heads.legal import divisors, nearest
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
+from headtune.nn import SharedLinear
 from headtune.surgery.changes import Change, changes
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.merging import merged
@@ -32,6 +33,8 @@ class SitePossibility:
         resize: why its count cannot change under ``hold: head_dim``; None when it can.
         prune: why no head can be taken out of its trained weights; None when one can.
         merge: why its key/value heads cannot become fewer; None when they can.
+        merge_repeats: they can, but forward has no word for it: its projection makes each shared one once and repeats
+            it (:class:`headtune.nn.SharedLinear`), which saves weights and no time in attention.
     """
 
     site: AttentionSite
@@ -39,6 +42,7 @@ class SitePossibility:
     resize: str | None
     prune: str | None
     merge: str | None
+    merge_repeats: bool = False
 
 
 def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ...]:
@@ -59,7 +63,12 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
     rehead = trial.reasons({site.path: count for site in original.sites if (count := other_width_count(site))})
     resize = trial.reasons({site.path: _other_head_dim_count(site) for site in original.sites})
     without = trial.removals(_prune, [site for site in original.sites if site.num_heads > 1])
-    sharing = trial.removals(_merge, [site for site in original.sites if site.num_kv_heads > 1])
+    repeating: set[str] = set()
+
+    def share(model: Original, sites: Sequence[AttentionSite]) -> None:
+        repeating.update(_merge(model, sites))
+
+    sharing = trial.removals(share, [site for site in original.sites if site.num_kv_heads > 1])
     return tuple(
         SitePossibility(
             site=site,
@@ -67,6 +76,7 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
             resize=resize[site.path],
             prune=without.get(site.path, f"{_place(site)}: its one head stays"),
             merge=sharing.get(site.path, f"{_place(site)}: its one key/value head is shared by all already"),
+            merge_repeats=site.path in repeating,
         )
         for site in original.sites
     )
@@ -142,9 +152,12 @@ def _prune(original: Original, sites: Sequence[AttentionSite]) -> None:
     pruned(original.model, fewer, original.inputs, copy=_is_block(sites))
 
 
-def _merge(original: Original, sites: Sequence[AttentionSite]) -> None:
+def _merge(original: Original, sites: Sequence[AttentionSite]) -> list[str]:
+    """Paths of the sites whose projections repeat now what they share."""
     counts = {site.path: site.present for site in original.sites} | {site.path: fewer_kv_heads(site) for site in sites}
-    merged(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
+    shared = merged(original.model, HeadPlan.of(counts), original.inputs, copy=_is_block(sites))
+    blocks = {site.path: shared.get_submodule(site.path) for site in sites}
+    return [path for path, block in blocks.items() if any(isinstance(part, SharedLinear) for part in block.modules())]
 
 
 def _is_block(sites: Sequence[AttentionSite]) -> bool:

@@ -32,6 +32,17 @@ class Pieced(nn.Module):
             x = x + layer(one, one, one, need_weights=False)[0]
         return self.last(x, x, x, need_weights=False)[0]
 
+class Nano(nn.Module):
+    # A number of heads, and no word for shared key/value heads.
+    def __init__(self):
+        super().__init__()
+        self.num_heads = 2
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
 def inputs(batch_size, seq_len):
     return (torch.randn(batch_size, 4, 8),)
 
@@ -52,6 +63,7 @@ def no_model(): return headtune.Task(model=broken_model, inputs=inputs, train=tr
 def wrong_inputs(): return headtune.Task(model=encoder, inputs=broken_inputs, train=train)
 def no_training(): return headtune.Task(model=encoder, inputs=inputs)
 def prime(): return headtune.Task(model=lambda: encoder(7, 1), inputs=lambda b, t: (torch.randn(b, 4, 7),), train=train)
+def nano(): return headtune.Task(model=lambda: nn.Sequential(Nano()), inputs=inputs, train=train)
 def pieced(): return headtune.Task(model=Pieced, inputs=inputs, train=train)
 def fails(): raise KeyError("HOME_OF_DATA")
 def needs(data): return attention_free()
@@ -88,6 +100,18 @@ def test_it_shows_the_sites_what_is_possible_and_what_is_locked(run: Run, study:
     assert "Optional: no test" in out
     assert out.endswith("This study can run.\n")
     assert err.startswith("check: ")
+
+
+def test_a_block_with_no_word_for_shared_heads_is_told_from_one_that_shares(run: Run, of: Callable[..., Path]) -> None:
+    code, out, _ = run("check", of("tasks.py:nano"))
+    assert code == 0
+    assert out.splitlines()[2].split() == ["0", "self", "yes", "yes", "yes", "repeated", "8", "2", "2", "4"]
+    assert (
+        "Merge kv, repeated: forward has no word for shared key/value heads, so a projection makes each once and "
+        "repeats it; weights shrink, but neither attention nor a cache of keys and values.\n"
+    ) in out
+    (site,) = json.loads(run("check", of("tasks.py:nano"), "--json")[1])["sites"]
+    assert (site["refused"]["merge kv"], site["merge_repeats"]) == (None, True)
 
 
 def test_json(run: Run, study: Path) -> None:

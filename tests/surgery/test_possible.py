@@ -37,8 +37,8 @@ def test_the_usual_hand_written_shapes_allow_both(zoo: SimpleNamespace, name: st
     sites = find_sites(model, inputs)
     found = possibilities(model, inputs)
     assert [one.site for one in found] == list(sites)
-    assert {(one.rehead, one.resize, one.prune) for one in found} == {(None, None, None)}
-    assert all(one.merge is None or one.merge.startswith(f"{one.site.path or 'the model'}: ") for one in found)
+    assert {(one.rehead, one.resize, one.prune, one.merge) for one in found} == {(None, None, None, None)}
+    assert {one.merge_repeats for one in found} == {"grouped" not in name}
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
