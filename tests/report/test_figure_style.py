@@ -75,8 +75,8 @@ def test_marks_tell_plans_apart_by_shape_and_colour(record: StudyRecord) -> None
         "rule of thumb": replace(row, labels=("rule", "smallest")),
         "recommended": replace(row, recommended=True),
         "recommended: the present counts": replace(row, recommended=True, labels=("present", "rule")),
-        "on the front, one seed": replace(row, verified=False),
-        "present counts, one seed": replace(row, verified=False, labels=("present",)),
+        "on the front, not verified": replace(row, verified=False),
+        "present counts, not verified": replace(row, verified=False, labels=("present",)),
     }
     marks = {words: mark_of(shown) for words, shown in rows.items()}
     assert {words: mark.words for words, mark in marks.items()} == {words: words for words in rows}
