@@ -88,7 +88,9 @@ def mark_of(row: FrontRow) -> Mark:
             shape=shape,
             words=f"recommended: the {words}" if role else "recommended",
         )
-    return Mark(name=role or "plan", colour=colour, shape=shape, words=words if row.verified else f"{words}, not verified")
+    return Mark(
+        name=role or "plan", colour=colour, shape=shape, words=words if row.verified else f"{words}, not verified"
+    )
 
 
 @contextmanager

@@ -1,9 +1,12 @@
 """Linear maps as they stand in a model: ``nn.Linear``, and the transposed ``Conv1D`` of transformers."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from headtune.surgery.adapters.drawing import settle_draw
 from headtune.surgery.adapters.ownership import owner
 
 
@@ -37,25 +40,40 @@ def resize(model: nn.Module, weight: str, *, made: int | None = None, read: int 
     """Let the linear map of that *weight* put out (*made*) or *read* other features; place, hooks and type stay.
 
     Tensors whose shape changes are new ones, drawn as the model draws them: by the nearest ``_init_weights(module)``
-    around it (the custom of transformers and of nanoGPT), else by the module's own ``reset_parameters``. The others
-    stay.
+    around it (the custom of transformers and of nanoGPT), else by the module's own ``reset_parameters``; where neither
+    explains the values that stood there, from these. The others stay.
     """
     path, module = owner(model, weight)
     before = features(module)
     after = (made or before[0], read or before[1])
     if after == before:
         return
-    old, bias = module.get_parameter("weight"), module._parameters.get("bias")
-    shape = after[::-1] if is_conv1d(module) else after
-    module.register_parameter("weight", nn.Parameter(old.new_empty(shape), old.requires_grad))
-    if bias is not None:
-        module.register_parameter("bias", nn.Parameter(bias.new_empty(after[0]), bias.requires_grad))
-    for name, value in zip(("nf", "nx") if is_conv1d(module) else ("out_features", "in_features"), after, strict=True):
-        setattr(module, name, value)
+    old = dict(module.named_parameters(recurse=False))
     with torch.no_grad():
-        _draw(model, path, module)
-    if bias is not None and after[0] == before[0]:
-        module.register_parameter("bias", bias)
+        new = _drawn(model, path, module, after)
+        again = _drawn(model, path, module, before)
+        for name, parameter in new.items():
+            settle_draw(parameter, old[name], again[name])
+    if after[0] == before[0] and "bias" in old:
+        new["bias"] = old["bias"]
+    _hold(module, new, after)
+
+
+def _drawn(model: nn.Module, path: str, module: nn.Module, sizes: tuple[int, int]) -> dict[str, nn.Parameter]:
+    """New parameters for these features, which *module* holds from here on."""
+    old = dict(module.named_parameters(recurse=False))
+    shapes = {"weight": sizes[::-1] if is_conv1d(module) else sizes, "bias": sizes[:1]}
+    new = {name: nn.Parameter(one.new_empty(shapes[name]), one.requires_grad) for name, one in old.items()}
+    _hold(module, new, sizes)
+    _draw(model, path, module)
+    return new
+
+
+def _hold(module: nn.Module, parameters: Mapping[str, nn.Parameter], sizes: tuple[int, int]) -> None:
+    for name, parameter in parameters.items():
+        module.register_parameter(name, parameter)
+    for name, size in zip(("nf", "nx") if is_conv1d(module) else ("out_features", "in_features"), sizes, strict=True):
+        setattr(module, name, size)
 
 
 def _draw(model: nn.Module, path: str, module: nn.Module) -> None:

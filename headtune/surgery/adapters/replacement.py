@@ -1,5 +1,6 @@
 """A HeadedAttention that stands in for an attention block of PyTorch or of headtune."""
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 
 from headtune.heads.count import HeadCount
 from headtune.nn import HeadedAttention
+from headtune.surgery.adapters.drawing import settle_draw
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook")
 
@@ -17,11 +19,27 @@ def replacement(old: Block, wanted: HeadCount) -> HeadedAttention:
     """A module that can stand where *old* stood, with the wanted counts.
 
     Tensors keep their values where their shape stays (the query rows when only the kv heads change, the output bias
-    always); the others are drawn anew. Options, hooks, training mode, device, type and ``requires_grad`` are kept.
+    always); the others are drawn anew, as those were that stood there. Options, hooks, training mode, device, type and
+    ``requires_grad`` are kept.
     """
     tensors = named_tensors(old)
+    new = _built(old, wanted, tensors)
+    drawn_again = dict(_built(old, _present(old), tensors).named_parameters())
+    with torch.no_grad():
+        for name, parameter in new.named_parameters():
+            tensor = tensors[name]
+            if tensor.shape == parameter.shape:
+                parameter.copy_(tensor)
+            else:
+                settle_draw(parameter, tensor, drawn_again[name])
+            parameter.requires_grad_((tensor if tensor._base is None else tensor._base).requires_grad)
+    inherit(new, old)
+    return new
+
+
+def _built(old: Block, wanted: HeadCount, tensors: Mapping[str, Tensor]) -> HeadedAttention:
     kind = tensors["q_proj.weight"]
-    new = HeadedAttention(
+    return HeadedAttention(
         old.embed_dim,
         wanted.num_heads,
         dropout=old.dropout,
@@ -36,14 +54,12 @@ def replacement(old: Block, wanted: HeadCount) -> HeadedAttention:
         head_dim=wanted.head_dim,
         num_kv_heads=wanted.num_kv_heads,
     )
-    with torch.no_grad():
-        for name, parameter in new.named_parameters():
-            tensor = tensors[name]
-            if tensor.shape == parameter.shape:
-                parameter.copy_(tensor)
-            parameter.requires_grad_((tensor if tensor._base is None else tensor._base).requires_grad)
-    inherit(new, old)
-    return new
+
+
+def _present(old: Block) -> HeadCount:
+    if isinstance(old, HeadedAttention):
+        return HeadCount(old.num_heads, old.num_kv_heads, old.head_dim)
+    return HeadCount(old.num_heads, old.num_heads, old.embed_dim // old.num_heads)
 
 
 def inherit(new: nn.Module, old: nn.Module) -> None:

@@ -61,9 +61,9 @@ def test_a_registered_adapter_does_what_nobody_else_could(tmp_path: Path) -> Non
     assert not before["re-head"].proven
     register_adapter(ChoirAdapter())
     after = conformance(case(), tmp_path / "after")
-    assert [name for name, finding in after.items() if not finding.proven] == ["merge"]
+    assert [name for name, finding in after.items() if not finding.proven] == []
     assert "bitwise as if built so" in after["re-head"].words
-    assert after["merge"].words.endswith("voices cannot share keys")
+    assert "made once and repeated" in after["merge"].words  # its voices cannot share keys
 
 
 @pytest.mark.usefixtures("nothing_registered")
