@@ -83,5 +83,25 @@ def _gradients(
                 "importance: what loss returned does not depend on the model's heads; "
                 "compute it with gradients, without .item() or torch.no_grad()"
             )
+        if _checkpointed(value):
+            raise TaskError(
+                "importance: the model checkpoints activations with use_reentrant=True, through which gates get no "
+                "gradient; give it use_reentrant=False, or turn checkpointing off"
+            )
         gradients = torch.autograd.grad(value, list(gates.values()), materialize_grads=True, allow_unused=True)
     return dict(zip(gates, gradients, strict=True))
+
+
+def _checkpointed(value: Tensor) -> bool:
+    """Whether a reentrant checkpoint is on the way back from *value*."""
+    seen: set[Any] = set()
+    rest = [value.grad_fn]
+    while rest:
+        node = rest.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "CheckpointFunctionBackward":
+            return True
+        seen.add(node)
+        rest += [before for before, _ in node.next_functions]
+    return False

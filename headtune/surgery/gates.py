@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+import headtune.surgery.adapters.peft as peft
 from headtune.errors import SurgeryError
-from headtune.surgery.adapters.linears import is_conv1d, why_not_linear
+from headtune.surgery.adapters.linears import is_conv1d, why_not_linear, why_not_plain
 from headtune.surgery.adapters.ownership import owner, tied
 from headtune.surgery.wiring import Features, Wiring
 
@@ -112,7 +113,7 @@ def _out(block: nn.MultiheadAttention, path: str) -> tuple[Features, ...]:
 def _why_not(model: nn.Module, name: str) -> str | None:
     if not name:
         return "its output is read by a weight that is computed in the forward pass, which cannot be gated"
-    if reason := why_not_linear(model, name):
+    if reason := why_not_linear(model, name) or why_not_plain(model, name) or peft.why_not_gated(model, name):
         return reason
     ties = tied(model, [name])
     return f"{ties[0]}: untie them first, so that each has its own gates" if ties else None

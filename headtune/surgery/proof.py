@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import nn
 
+import headtune.surgery.adapters.peft as peft
 from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
@@ -62,8 +63,6 @@ def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -
         edited = opened(model, sites)
         found = follow(edited, inputs)
         _check([(site, _why_not_changed(edited, found, site)) for site in sites])
-    except ForwardFailed as failed:
-        raise SurgeryError(f"heads cannot be followed: with gradients, {_raised(failed)}") from failed.error
     finally:
         snapshot.restore()
     return found.wirings
@@ -170,7 +169,10 @@ def _not_running(model: nn.Module, plan: HeadPlan, sites: Sequence[AttentionSite
 
 def _still_sized(model: nn.Module, site: AttentionSite) -> str:
     """What in a block still counts the heads that it had."""
-    tables = head_tables(model.get_submodule(site.path), site.num_heads)
+    block = model.get_submodule(site.path)
+    if peft.holds_adapters(block):
+        return f"its adapters may be made for {site.num_heads} heads: {peft.REMEDY}"
+    tables = head_tables(block, site.num_heads)
     if tables is not None:
         return f"{tables} is a table for {site.num_heads} heads, of which none can go: leave them as they are"
     return (

@@ -6,8 +6,9 @@ from collections.abc import Collection, Set
 import torch
 from torch import nn
 
+import headtune.surgery.adapters.peft as peft
 from headtune.nn import SharedLinear
-from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, why_not_linear
+from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, why_not_linear, why_not_plain
 from headtune.surgery.adapters.ownership import owner
 
 
@@ -15,14 +16,11 @@ def why_not_sliced(model: nn.Module, weight: str) -> str | None:
     """Why the holder of *weight* cannot lose features, as a sentence; ``None`` when it can."""
     _, module = owner(model, weight)
     if not isinstance(module, SharedLinear) and (reason := why_not_linear(model, weight)):
-        return f"{reason}; let an nn.Linear stand there"
+        return f"{reason}; {peft.REMEDY if peft.adapted(model, weight) else 'let an nn.Linear stand there'}"
     for name, parameter in module.named_parameters(recurse=False):
         if parameter.is_meta:
             return f"{name} of {weight} is on the meta device (offloaded, or not loaded): load the whole model first"
-        if type(parameter) is not nn.Parameter or not parameter.is_floating_point():
-            kind = type(parameter).__name__ if type(parameter) is not nn.Parameter else str(parameter.dtype)
-            return f"{weight} is a {kind}, not a plain tensor of numbers; cut before sharding or quantisation"
-    return None
+    return why_not_plain(model, weight) or peft.why_not_cut(model, weight)
 
 
 def drop_outputs(module: nn.Module, dropped: Set[int]) -> None:

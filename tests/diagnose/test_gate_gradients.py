@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import headtune
 from headtune.diagnose import importance
@@ -161,6 +162,28 @@ def test_a_loss_without_a_gradient_is_refused(make: Make, batches: list[Tensor],
         importance(model, batches, wrong)
     assert str(caught.value) == message
     assert model.training
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_that_let_no_gradient_through_are_refused(
+    make: Make, batches: list[Tensor], reentrant: bool
+) -> None:
+    def checkpointed(model: nn.Module, x: Tensor) -> Tensor:
+        value: Tensor = checkpoint(model, x.clone().requires_grad_(), use_reentrant=reentrant).pow(3).mean()
+        return value
+
+    model = make("fused")
+    if not reentrant:
+        scores = importance(model, batches, checkpointed, inputs=(batches[0],))
+        expected = importance(model, batches, loss)
+        assert all(torch.equal(scores[path], expected[path]) for path in expected)
+        return
+    with pytest.raises(TaskError) as caught:
+        importance(model, batches, checkpointed, inputs=(batches[0],))
+    assert str(caught.value) == (
+        "importance: the model checkpoints activations with use_reentrant=True, through which gates get no gradient; "
+        "give it use_reentrant=False, or turn checkpointing off"
+    )
 
 
 def test_no_batch_is_refused(make: Make) -> None:

@@ -219,7 +219,8 @@ def test_a_forward_that_minds_gradients_is_refused(zoo: SimpleNamespace) -> None
     with pytest.raises(SurgeryError) as caught:
         attempt(model, zoo.inputs())
     assert str(caught.value) == (
-        "heads cannot be followed: with gradients, forward raises ValueError: no gradients here in layers.1.attn.q_proj"
+        "heads cannot be followed: with gradients, and numbers of heads for values, forward raises ValueError: "
+        "no gradients here in layers.1.attn.q_proj; let it run whatever its values"
     )
 
 

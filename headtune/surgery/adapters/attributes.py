@@ -10,6 +10,9 @@ from headtune.heads.count import HeadCount
 from headtune.surgery.adapters.names import is_short, meant, quantities, spells_out_heads
 from headtune.surgery.adapters.scales import is_scale, rescaled, rescaled_tensor
 
+_EINOPS = "axes_lengths"
+"""What a layer of einops was given, by axis; forward reads a tuple made of it."""
+
 
 def held(block: nn.Module, present: HeadCount) -> frozenset[str]:
     """The quantities (``heads``, ``head_dim``, …) that the block, its submodules and their configurations hold."""
@@ -43,10 +46,22 @@ def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[s
     """
     for module in written(block):
         for name, config in list(_configs(module)):
-            if changed := new(fields_of(config)):
+            if changed := _new_fields(name, config, new):
                 setattr(module, name, changed_copy(config, changed))
+                if name == _EINOPS and f"_{name}" in vars(module):
+                    setattr(module, f"_{name}", tuple(vars(module)[name].items()))
         for name, value in new(vars(module)).items():
             setattr(module, name, value)
+
+
+def _new_fields(
+    name: str, config: object, new: Callable[[Mapping[str, object]], Mapping[str, object]]
+) -> dict[str, object]:
+    """The fields of a configuration that change; among the axes of einops, ``d`` are the features of a head."""
+    if name != _EINOPS:
+        return dict(new(fields_of(config)))
+    axes = {"head_dim" if axis == "d" else axis: length for axis, length in fields_of(config).items()}
+    return {"d" if axis == "head_dim" else axis: length for axis, length in new(axes).items()}
 
 
 def written(block: nn.Module) -> Iterator[nn.Module]:

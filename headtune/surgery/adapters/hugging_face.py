@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Iterator
 
-from torch import nn
+from torch import Tensor, nn
 
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
@@ -120,12 +120,17 @@ def _head_dim(block: nn.Module) -> int | None:
 
 def _rebuild(parent: nn.Module, name: str, rotary: nn.Module, head_dim: int) -> None:
     config = copy.copy(vars(rotary).get("config"))
-    before = dict(rotary.named_buffers()).get("inv_freq")
-    if config is None or before is None:
+    before = _frequencies(rotary)
+    if config is None or not before:
         return
     vars(config)["num_attention_heads"] = config.hidden_size // head_dim
     if vars(config).get("head_dim") is not None:
         vars(config)["head_dim"] = head_dim
-    rebuilt = type(rotary)(config).to(before.device)
-    if dict(rebuilt.named_buffers())["inv_freq"].shape != before.shape:
+    rebuilt = type(rotary)(config).to(next(iter(before.values())).device)
+    if any(one.shape != before[key].shape for key, one in _frequencies(rebuilt).items()):
         setattr(parent, name, rebuilt)
+
+
+def _frequencies(rotary: nn.Module) -> dict[str, Tensor]:
+    """The frequencies of a table of rotations, of which ModernBERT and Gemma 3 have some for each kind of layer."""
+    return {name: buffer for name, buffer in rotary.named_buffers() if name.endswith("inv_freq")}

@@ -10,7 +10,7 @@ from torch import nn
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
 from headtune.nn import SharedLinear
-from headtune.surgery.adapters.linears import features, why_not_linear
+from headtune.surgery.adapters.linears import features, why_not_linear, why_not_plain
 from headtune.surgery.adapters.ownership import owner, tied
 from headtune.surgery.probe import AttentionCall, Projections
 
@@ -66,6 +66,9 @@ def kv_heads_by_rows(model: nn.Module, call: AttentionCall) -> int | None:
 
 def why_not(model: nn.Module, site: AttentionSite, seen: Projections) -> str | None:
     """Why the block's projections cannot be resized, as a sentence; None when they can."""
+    used = seen.q | seen.k | seen.v | seen.out
+    if "" in used and any(one.is_meta for name, one in model.named_parameters() if name.startswith(site.path)):
+        return "its weights are offloaded (on the meta device but while they are used); load the whole model first"
     for letter, words in _ROLES.items():
         if reason := _why_not_one({"q": seen.q, "k": seen.k, "v": seen.v}[letter], f"its {words} come from"):
             return reason
@@ -73,7 +76,7 @@ def why_not(model: nn.Module, site: AttentionSite, seen: Projections) -> str | N
         return reason
     layout = Layout.of(seen)
     for name in layout.weights:
-        if reason := why_not_linear(model, name):
+        if reason := why_not_linear(model, name) or why_not_plain(model, name):
             return reason
     for name, part in layout.parts.items():
         expected, found = rows(part, site.present), features(owner(model, name)[1])[0]

@@ -32,7 +32,19 @@ def why_not_linear(model: nn.Module, weight: str) -> str | None:
     _, module = owner(model, weight)
     linear = isinstance(module, nn.Linear) or is_conv1d(module)
     if parametrize.is_parametrized(module) or not linear or not weight.endswith("weight"):
-        return f"{weight} belongs to {type(module).__name__}, and only nn.Linear and Conv1D can change their size"
+        kind = type(module).__name__
+        if kind in ("Linear", "Conv1D") and not linear:
+            kind = f"{type(module).__module__}.{kind}"
+        return f"{weight} belongs to {kind}, and only nn.Linear and Conv1D can change their size"
+    return None
+
+
+def why_not_plain(model: nn.Module, weight: str) -> str | None:
+    """Why the parameters beside *weight* are no plain numbers, as a sentence; ``None`` when they are."""
+    for parameter in owner(model, weight)[1].parameters(recurse=False):
+        if type(parameter) is not nn.Parameter or not parameter.is_floating_point():
+            kind = type(parameter).__name__ if type(parameter) is not nn.Parameter else str(parameter.dtype)
+            return f"{weight} is a {kind}, not a plain tensor of numbers; cut before sharding or quantisation"
     return None
 
 

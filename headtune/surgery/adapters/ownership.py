@@ -38,9 +38,12 @@ def replace_module(model: nn.Module, old: nn.Module, new: nn.Module) -> nn.Modul
 
 
 def why_not_replaced(model: nn.Module, block: nn.Module, path: str) -> str | None:
-    """Why another module cannot take the place of *block* at *path*: its weights are computed, or tied to others."""
+    """Why another module cannot take the place of *block* at *path*: computed or tied weights, a compiled module."""
     if any(parametrize.is_parametrized(module) for module in block.modules()):
         return "its weights are parametrized; call torch.nn.utils.parametrize.remove_parametrizations first"
+    parent = model.get_submodule(path.rpartition(".")[0])
+    if parent is not block and type(parent).__name__ == "OptimizedModule":
+        return "torch.compile holds on to this very block; hand over the model before it is compiled"
     prefix = f"{path}." if path else ""
     ties = tied(model, (prefix + name for name, _ in block.named_parameters()))
     return f"{ties[0]}: untie them first, or change neither" if ties else None

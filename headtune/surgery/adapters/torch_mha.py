@@ -2,6 +2,7 @@
 
 from torch import nn
 
+import headtune.surgery.adapters.peft as peft
 from headtune.heads.count import HeadCount
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters.ownership import replace_module, why_not_replaced
@@ -40,6 +41,10 @@ class TorchMHA:
                 f"{type(block).__name__} has a forward of its own, which a replacement would lose; "
                 "use nn.MultiheadAttention itself, or headtune.nn.HeadedAttention"
             )
+        if not isinstance(block.out_proj, nn.Linear):
+            kind = f"{type(block.out_proj).__module__}.{type(block.out_proj).__name__}"
+            remedy = peft.REMEDY if peft.holds_adapters(block) else "let an nn.Linear stand there"
+            return f"its out_proj is a {kind}, not an nn.Linear; {remedy}"
         return why_not_replaced(model, block, site.path)
 
     def rehead(self, model: nn.Module, site: AttentionSite, wanted: HeadCount) -> None:

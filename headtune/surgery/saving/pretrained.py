@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from headtune.errors import StorageError, in_words
+from headtune.nn import HeadedAttention
 from headtune.surgery.saving.document import described_edits
 from headtune.surgery.saving.rebuilding import rebuilt
 from headtune.surgery.saving.tensors import cast_as_saved
@@ -70,10 +71,16 @@ def save_pretrained(model: Any, folder: Path) -> None:  # noqa: ANN401
     """What the model's own ``save_pretrained`` writes, with what surgery changed.
 
     Raises:
-        StorageError: a change cannot be written down.
+        StorageError: a change cannot be written down, or a weight has no values.
     """
     inscription = _inscription(model, described_edits(model))
-    model.save_pretrained(folder)
+    try:
+        model.save_pretrained(folder)
+    except RuntimeError as error:
+        absent = next((name for name, parameter in model.named_parameters() if parameter.is_meta), None)
+        if absent is None:
+            raise
+        raise StorageError(f"{absent} has no values: it is on the meta device; load the model first") from error
     file = folder / CONFIG
     config = {key: value for key, value in json.loads(file.read_text()).items() if key not in (_KEY, *_MARKERS)}
     file.write_text(json.dumps(config | inscription, indent=2, sort_keys=True) + "\n")
@@ -97,7 +104,15 @@ def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = No
         cls.__init__(self, *args, **kwargs)
         rebuilt(self, modules)
 
-    changed: Any = type(cls.__name__, (cls,), {"__init__": build, "__module__": cls.__module__})
+    def draw(self: nn.Module, module: nn.Module) -> None:
+        try:
+            cls._init_weights(self, module)
+        except AttributeError:  # SigLIP draws the fused projection of a block that has given way to another
+            if not any(isinstance(child, HeadedAttention) for child in module.children()):
+                raise
+
+    members = {"__init__": build, "_init_weights": draw, "__module__": cls.__module__}
+    changed: Any = type(cls.__name__, (cls,), members)
     try:
         model, info = changed.from_pretrained(
             folder,

@@ -6,10 +6,11 @@ import torch
 from torch import nn
 
 import headtune.surgery.wiring.reasons as reasons
+from headtune.errors import SurgeryError, in_words
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.probe.recorder import Recorder
-from headtune.surgery.probe.watching import observe
+from headtune.surgery.probe.watching import ForwardFailed, observe
 from headtune.surgery.wiring.tracing import Tracer
 from headtune.surgery.wiring.wiring import Wiring
 
@@ -38,12 +39,19 @@ def follow(model: nn.Module, inputs: Inputs) -> Followed:
         inputs: positional arguments of ``forward`` as a tuple, or keyword arguments as a dict.
 
     Raises:
-        ForwardFailed: the forward pass raised.
+        SurgeryError: the forward pass raised, which may well run without gradients, or with other numbers.
     """
     recorder = Recorder(model)
     tracer = Tracer(recorder)
-    with torch.no_grad():
-        observe(model, inputs, recorder, tracer)
+    try:
+        with torch.no_grad():
+            observe(model, inputs, recorder, tracer)
+    except ForwardFailed as failed:
+        where = f" in {failed.path}" if failed.path else ""
+        raise SurgeryError(
+            "heads cannot be followed: with gradients, and numbers of heads for values, forward raises "
+            f"{in_words(failed.error)}{where}; let it run whatever its values"
+        ) from failed.error
     found: dict[str, list[Wiring | str]] = {}
     for number, call in enumerate(recorder.calls):
         found.setdefault(block_path(model, call), []).append(tracer.outcome(number))

@@ -22,6 +22,9 @@ from headtune.surgery.wiring.gradients import Leaves
 from headtune.surgery.wiring.sides import Sides, sides_of_product, sides_of_sdpa
 from headtune.surgery.wiring.wiring import Features, Wiring
 
+_COARSEST = 0.03
+"""What rounding may differ by, of the largest value, in any type: a few units in the last place of bfloat16."""
+
 
 class Tracer(CallMode):
     """Passes calls on to a recorder, and follows the heads of every attention that it recognises.
@@ -55,9 +58,14 @@ class Tracer(CallMode):
         return complete.why_mixed() or complete
 
     def see(self, call: FunctionCall) -> object:
-        """Make the call, with gradients where heads flow."""
-        followed = any(not tensor.is_leaf for tensor in call.tensors())
-        with torch.inference_mode(False), torch.set_grad_enabled(followed):
+        """Make the call, with gradients where heads flow, and where they change nothing.
+
+        What is made without them could not be written into by heads: DeepSeek puts its keys together in place.
+        """
+        tensors = list(call.tensors())
+        followed = any(not tensor.is_leaf for tensor in tensors)
+        harmless = not any(tensor.requires_grad for tensor in tensors)
+        with torch.inference_mode(False), torch.set_grad_enabled(followed or harmless):
             return self._see(call)
 
     def _see(self, call: FunctionCall) -> object:
@@ -172,4 +180,5 @@ def _wider(side: Sequence[Features], size: int) -> str | None:
 def _constant(values: Tensor) -> bool:
     """Whether the values are the same at every key, but for rounding."""
     gap = (values - values[..., :1, :]).detach().abs().max()
-    return bool(gap <= 100 * torch.finfo(values.dtype).eps * values.detach().abs().max())
+    rounding = min(100 * torch.finfo(values.dtype).eps, _COARSEST)
+    return bool(gap <= rounding * values.detach().abs().max())

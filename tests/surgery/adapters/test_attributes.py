@@ -1,3 +1,4 @@
+import copy
 from argparse import Namespace
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -151,3 +152,21 @@ def test_a_dataclass_without_a_dict_holds_its_fields() -> None:
         heads: int = 4
 
     assert fields_of(Config()) == {"heads": 4}
+
+
+def test_layers_of_einops_follow() -> None:
+    layers = pytest.importorskip("einops.layers.torch")
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heads = 4
+            self.split, self.cut = (
+                layers.Rearrange("b n (h d) -> b h n d", h=4),
+                layers.Rearrange("b n (h d) -> b h n d", d=6),
+            )
+
+    block, x = Block(), torch.ones(2, 5, 24)
+    set_counts(block, HeadCount(4, 4, 6), HeadCount(3, 3, 8))
+    for layer in (block.split, block.cut, copy.deepcopy(block.split), copy.deepcopy(block.cut)):
+        assert layer(x).shape == (2, 3, 5, 8)

@@ -115,3 +115,13 @@ def test_resized_tensors_are_drawn_as_the_model_draws_them() -> None:
     # Normal with 0.02; the standard deviation of 24,576 numbers strays by 0.45 %, six times that is allowed.
     assert weight.std().item() == pytest.approx(0.02, rel=0.03)
     assert not larger.h[0].attn.c_attn.bias.any()
+
+
+def test_tables_of_rotations_for_each_kind_of_layer_follow() -> None:
+    config = {"num_attention_heads": 8, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
+    model = built("ModernBert", **config)
+    reheaded = apply_plan(model, halved(model), IDS, hold="width").eval()
+    truth = built("ModernBert", **config | {"num_attention_heads": 4}).eval()
+    truth.load_state_dict(reheaded.state_dict())
+    with torch.no_grad():
+        assert torch.equal(reheaded(**IDS)[0], truth(**IDS)[0])

@@ -130,3 +130,13 @@ def test_projections_that_cannot_be_resized_are_named(seen: Projections, reason:
 
     block = Original(zoo.build("lucid"), zoo.inputs()).survey.blocks["layers.0.attn"]
     assert why_not(Scaled(), block.site, seen) == reason
+
+
+def test_weights_that_come_when_they_are_used_are_told_from_computed_ones(zoo: SimpleNamespace) -> None:
+    model = zoo.build("merged")
+    site = Original(model, zoo.inputs()).sites[0]
+    computed = projections("", "", "", "")
+    assert "computed in the forward pass" in str(why_not(model, site, computed))
+    assert why_not(model.to("meta"), site, computed) == (
+        "its weights are offloaded (on the meta device but while they are used); load the whole model first"
+    )

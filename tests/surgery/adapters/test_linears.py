@@ -4,7 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from headtune.surgery.adapters.linears import features, is_conv1d, made_by_features, resize, why_not_linear
+from headtune.surgery.adapters.linears import (
+    features,
+    is_conv1d,
+    made_by_features,
+    resize,
+    why_not_linear,
+    why_not_plain,
+)
 
 
 def resize_linear(linear: nn.Linear, *, rows: int | None = None, columns: int | None = None) -> None:
@@ -139,3 +146,24 @@ def test_what_is_no_linear_map_is_named() -> None:
 def test_rows_and_a_bias_belong_to_what_is_put_out() -> None:
     assert made_by_features(nn.Linear(4, 6)) == (("weight", 0), ("bias", 0))
     assert made_by_features(nn.Linear(4, 6, bias=False)) == (("weight", 0),)
+
+
+def test_what_is_no_plain_tensor_is_named() -> None:
+    class Int8Tensor(nn.Parameter):
+        pass
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    assert why_not_plain(model, "0.weight") is None
+    model[1].weight = Int8Tensor(torch.ones(4, 4))
+    assert why_not_plain(model, "1.weight") == (
+        "1.weight is a Int8Tensor, not a plain tensor of numbers; cut before sharding or quantisation"
+    )
+
+
+def test_a_linear_map_of_another_package_is_told_from_pytorchs() -> None:
+    class Linear(nn.Module):
+        pass
+
+    assert why_not_linear(nn.Sequential(Linear()), "0.weight") == (
+        f"0.weight belongs to {__name__}.Linear, and only nn.Linear and Conv1D can change their size"
+    )

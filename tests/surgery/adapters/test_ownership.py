@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from headtune.surgery.adapters.ownership import owner, replace_module, tied
+from headtune.surgery.adapters.ownership import owner, replace_module, tied, why_not_replaced
 
 
 def test_a_parameter_belongs_to_the_module_that_its_name_says() -> None:
@@ -41,3 +41,12 @@ def test_a_module_that_no_name_leads_to_is_left(recwarn: object) -> None:
     replace_module(model, nn.Linear(2, 2), nn.Identity())
     assert model[0] is before
     assert torch.equal(model[0].weight, before.weight)
+
+
+def test_a_block_that_was_compiled_by_itself_stays() -> None:
+    block = nn.Linear(2, 2)
+    model = nn.Sequential(torch.compile(block))
+    assert why_not_replaced(model, block, "0._orig_mod") == (
+        "torch.compile holds on to this very block; hand over the model before it is compiled"
+    )
+    assert why_not_replaced(torch.compile(nn.Sequential(block)), block, "_orig_mod.0") is None

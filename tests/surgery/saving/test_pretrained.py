@@ -216,3 +216,24 @@ def test_classes_are_told_apart() -> None:
     assert not is_pretrained(nn.Linear(1, 1))
     assert is_pretrained_class(transformers.BertModel)
     assert not any(map(is_pretrained_class, (nn.Linear, transformers.AutoModel, lambda: None)))
+
+
+def test_a_class_that_draws_pytorchs_own_block_finds_another(tmp_path: Path) -> None:
+    sizes = {**SIZES, "image_size": 8, "patch_size": 4}
+    model = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(**sizes)).eval()
+    image = (torch.randn(2, 3, 8, 8),)
+    cut = prune(model, {site.path: [0, 2, 3] for site in find_sites(model, image)}, image)
+    save(cut, tmp_path / "model")
+    loaded = load(tmp_path / "model", transformers.SiglipVisionModel).eval()
+    with torch.no_grad():
+        assert torch.equal(loaded(*image)[1], cut(*image)[1])
+
+
+def test_a_model_without_values_is_not_saved(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        model = made("BertModel")
+    with pytest.raises(StorageError) as caught:
+        save(model, tmp_path / "model")
+    assert str(caught.value) == (
+        "embeddings.word_embeddings.weight has no values: it is on the meta device; load the model first"
+    )

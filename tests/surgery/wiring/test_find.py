@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from headtune.errors import SurgeryError
 from headtune.nn import HeadedAttention
-from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.wiring import follow, wirings
 
 
@@ -101,6 +101,9 @@ def test_a_failing_forward_is_reported_with_its_place(planted: SimpleNamespace) 
         def finish(self, y: Tensor, x: Tensor) -> Tensor:
             raise ValueError("no")
 
-    with pytest.raises(ForwardFailed) as caught:
+    with pytest.raises(SurgeryError) as caught:
         follow(nn.Sequential(Failing()), planted.inputs())
-    assert caught.value.path == "0"
+    assert str(caught.value) == (
+        "heads cannot be followed: with gradients, and numbers of heads for values, forward raises "
+        "ValueError: no in 0; let it run whatever its values"
+    )

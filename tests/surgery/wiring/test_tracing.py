@@ -215,3 +215,33 @@ def test_a_call_that_was_not_made_has_no_outcome_but_a_reason(planted: SimpleNam
     assert tracer.outcome(1) == (
         "its scores and its output are not computed head by head in a layout that can be followed; keep all its heads"
     )
+
+
+def test_keys_that_are_put_together_in_place_are_followed() -> None:
+    class Together(nn.Module):  # as in DeepSeek-V3
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.rotary, self.v, self.out = (nn.Linear(8, 8) for _ in range(5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, first, second, v = (
+                one(x).unflatten(-1, (2, 4)).transpose(1, 2) for one in (self.q, self.k, self.rotary, self.v)
+            )
+            k = torch.empty(2, 2, 5, 8)
+            k[..., :4].copy_(first)
+            k[..., 4:].copy_(second)
+            y = nn.functional.scaled_dot_product_attention(torch.cat([q, q], -1), k, v)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    wiring = traced(Together(), (torch.randn(2, 5, 8),))
+    assert isinstance(wiring, Wiring)
+    assert wiring.k[1] == {"k.weight": frozenset(range(4, 8)), "rotary.weight": frozenset(range(4, 8))}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_near_values_are_told_from_equal_ones_in_every_type(planted: SimpleNamespace, dtype: torch.dtype) -> None:
+    model, inputs = planted.Separate().to(dtype), planted.inputs()
+    same = inputs[0][:, :1].expand(inputs[0].shape)
+    near = same + 0.3 * inputs[0]
+    assert isinstance(traced(model, (near.to(dtype),)), Wiring)
+    assert "the same at every position" in str(traced(model, (same.to(dtype),)))
