@@ -1,12 +1,14 @@
 """Models that surgery cannot work on as they come."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
 
 import torch
 from torch import nn
 
 from headtune.errors import SurgeryError
+from headtune.surgery.snapshot import Snapshot
 
 _WRAPPERS = {
     "DataParallel": "hand over the module inside (model.module) and wrap the result",
@@ -35,17 +37,38 @@ def check_no_optimizer(model: nn.Module) -> None:
     Raises:
         SurgeryError: names every such optimizer.
     """
-    if _optimizers_of(model):
+    _check_not_held(model.parameters())
+
+
+@contextmanager
+def optimizers_kept(model: nn.Module) -> Iterator[None]:
+    """Undo what the block did to *model* in place if it replaced weights that an optimizer holds, or raised.
+
+    Raises:
+        SurgeryError: names every such optimizer.
+    """
+    held, snapshot = list(model.parameters()), Snapshot.of(model)
+    try:
+        yield
+        left = {id(parameter) for parameter in model.parameters()}
+        _check_not_held(parameter for parameter in held if id(parameter) not in left)
+    except BaseException:
+        snapshot.restore()
+        raise
+
+
+def _check_not_held(parameters: Iterable[nn.Parameter]) -> None:
+    held = {id(parameter) for parameter in parameters}
+    if _optimizers_of(held):
         gc.collect()  # one that nobody holds any more is none
-    if found := _optimizers_of(model):
+    if found := _optimizers_of(held):
         raise SurgeryError(
             *(f"{name} holds weights that would be replaced: make it anew afterwards, or take a copy" for name in found)
         )
 
 
-def _optimizers_of(model: nn.Module) -> list[str]:
-    held = {id(parameter) for parameter in model.parameters()}
-    optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
+def _optimizers_of(held: Set[int]) -> list[str]:
+    optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)] if held else []
     return [
         type(one).__name__
         for one in optimizers

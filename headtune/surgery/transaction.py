@@ -2,6 +2,7 @@
 
 import copy as copying
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.plan_check import plan_problems
-from headtune.surgery.refusals import check_no_optimizer, check_workable
+from headtune.surgery.refusals import check_workable, optimizers_kept
 from headtune.surgery.saving import Earlier, noted
 
 
@@ -58,7 +59,8 @@ def apply_plan(
     check_inputs(inputs)
     original = Original(model, inputs)
     known = original.sites if sites is None or not copy else sites
-    return planned(original, plan, hold=hold, seed=seed, copy=copy, sites=known)
+    with nullcontext() if copy else optimizers_kept(model):
+        return planned(original, plan, hold=hold, seed=seed, copy=copy, sites=known)
 
 
 def planned(
@@ -75,8 +77,6 @@ def planned(
         raise SurgeryError(*problems)
     if not copy and any(change.resizes and not change.site.path for change in made):
         raise SurgeryError("the model is itself the attention block that changes its size: use copy=True")
-    if not copy and any(change.resizes for change in made):
-        check_no_optimizer(model)
     model = copied(model) if copy else model
     earlier = Earlier(model)
     return noted(perform(model, plan, made, original, seed), earlier, plan)

@@ -9,6 +9,8 @@ E features, H heads of D features.
 """
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -237,6 +239,24 @@ def test_a_head_of_one_feature_is_rotated_by_a_table_of_six(transformers: Module
         apply(model, plan, inputs)
 
 
+def test_biases_for_one_head_become_those_of_every_head(transformers: ModuleType) -> None:
+    """A table for several heads would raise; that of a single one broadcasts."""
+    t5 = {"vocab_size": 50, "d_model": E, "d_kv": E, "num_heads": 1, "d_ff": 40, "num_layers": 2}
+    bloom = {"vocab_size": 50, "hidden_size": E, "n_layer": 2, "n_head": 1}
+    models = (
+        (transformers.T5EncoderModel(transformers.T5Config(**t5)), {"n_heads": 4, "key_value_proj_dim": 6}),
+        (transformers.BloomModel(transformers.BloomConfig(**bloom)), {"num_heads": 4, "head_dim": 6}),
+    )
+    inputs = {"input_ids": IDS[:1]}
+    for model, counts in models:
+        naive = copy.deepcopy(model.eval())
+        for module in naive.modules():
+            vars(module).update({name: value for name, value in counts.items() if name in vars(module)})
+        assert heads_of(naive, inputs) == {HeadCount(4, 4, 6)}
+        with pytest.raises(SurgeryError, match=r"(is a table of|the model makes ALiBi) biases for 1 heads"):
+            apply(model, to_count(model, inputs, 4), inputs)
+
+
 def test_pruned_heads_in_a_configuration_are_not_honoured(transformers: ModuleType) -> None:
     model, inputs = bert(transformers), {"input_ids": IDS}
     config = copy.deepcopy(model.config)
@@ -413,6 +433,49 @@ def test_an_optimizer_made_before_goes_on_with_the_old_weights() -> None:
     assert prune(model, {"0": [1, 2, 3]}, (x,)) is not model
     del optimizer
     assert prune(model, {"0": [1, 2, 3]}, (x,), copy=False) is model
+
+
+@pytest.mark.parametrize("edit", [apply, partial(apply_plan, hold="width")])
+def test_an_optimizer_made_before_misses_a_learned_scale_of_another_head_dim(edit: Callable[..., nn.Module]) -> None:
+    """No projection changes its shape, but the scale is a new parameter."""
+
+    class Learned(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(D**-0.5))
+
+        def attend(self, x: Tensor) -> Tensor:
+            q, k, v = (
+                layer(x).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+                for layer in (self.q, self.k, self.v)
+            )
+            return ((q * self.scale @ k.transpose(-2, -1)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+    x, plan = data(2, 7, E), HeadPlan.of({"0": HeadCount(2, 2, 12)})
+    for block, refused in ((Learned(), True), (Block(), False)):
+        model = nn.Sequential(block)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if refused:
+            with pytest.raises(SurgeryError, match=r"^SGD holds weights that would be replaced"):
+                edit(model, plan, (x,), copy=False)
+        else:
+            edit(model, plan, (x,), copy=False)
+        assert {id(parameter) for parameter in model.parameters()} == held
+        assert heads_of(model, (x,)) == {HeadCount(H, H, D) if refused else HeadCount(2, 2, 12)}
+
+
+def test_an_optimizer_made_before_misses_rows_that_moved(transformers: ModuleType) -> None:
+    torch.manual_seed(0)
+    model = transformers.GPTNeoXModel(transformers.GPTNeoXConfig(**SIZES)).eval()
+    inputs = {"input_ids": IDS, "use_cache": False}
+    plan, before = to_count(model, inputs, 2), hidden(model, inputs)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    with pytest.raises(SurgeryError, match=r"^SGD holds weights that would be replaced"):
+        apply(model, plan, inputs, copy=False)
+    assert {id(parameter) for parameter in model.parameters()} == held
+    assert torch.equal(hidden(model, inputs), before)
 
 
 def test_offloaded_weights_are_placeholders() -> None:

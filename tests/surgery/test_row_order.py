@@ -3,7 +3,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtune.heads.plan import HeadPlan
+from headtune.errors import SurgeryError
+from headtune.heads import HeadCount, HeadPlan
 from headtune.surgery import apply, find_sites
 
 
@@ -21,6 +22,18 @@ class Fused(nn.Module):
         q, k, v = self.qkv(x).view(*shape).unbind(3 if self.interleaved else 2)
         mixed = F.scaled_dot_product_attention(*(one.transpose(1, 2) for one in (q, k, v)))
         return self.out(mixed.transpose(1, 2).reshape(batch, length, 24))
+
+
+class Narrow(Fused):
+    """Its heads need not have the width of its input."""
+
+    def __init__(self) -> None:
+        super().__init__(4, True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (self.num_heads, 3, 6)).unbind(3)
+        mixed = F.scaled_dot_product_attention(*(one.transpose(1, 2) for one in (q, k, v)))
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 X = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(0))
@@ -66,6 +79,45 @@ def test_the_model_in_place_keeps_its_roles_too() -> None:
     plan = HeadPlan.parse("*=2", find_sites(model, (X,)), hold="width")
     assert apply(model, plan, (X,), copy=False) is model
     assert all(torch.equal(now, old) for now, old in zip(split(model), before, strict=True))
+
+
+def test_keys_and_values_side_by_side_keep_their_roles() -> None:
+    """Queries have a projection of their own, so that only keys and values are cut at other places."""
+
+    class Paired(Fused):
+        def __init__(self) -> None:
+            super().__init__(4, True)
+            self.q, self.qkv = nn.Linear(24, 24), nn.Linear(24, 48)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = self.q(x).unflatten(-1, (self.num_heads, -1))
+            k, v = self.qkv(x).unflatten(-1, (self.num_heads, 2, -1)).unbind(3)
+            mixed = F.scaled_dot_product_attention(*(one.transpose(1, 2) for one in (q, k, v)))
+            return self.out(mixed.transpose(1, 2).flatten(2))
+
+    model = Paired()
+    changed = apply(model, HeadPlan.of({"": HeadCount(2, 2, 12)}), (X,))
+    for part in (0, 1):
+        now, before = (one.qkv.weight.view(heads, 2, -1, 24)[:, part] for one, heads in ((changed, 2), (model, 4)))
+        assert torch.equal(now.reshape(24, 24), before.reshape(24, 24))
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_rows_that_cannot_be_followed_are_not_left_to_chance(interleaved: bool) -> None:
+    """The same value at every position shows nothing, and the rows would stay where they were."""
+    model, plan = Fused(4, interleaved), HeadPlan.of({"": HeadCount(2, 2, 12)})
+    for copy in (True, False):
+        with pytest.raises(SurgeryError, match="must move for another count cannot be seen: its values are the same"):
+            apply(model, plan, (torch.ones(2, 5, 24),), copy=copy)
+    assert model.num_heads == 4
+    meta = apply(Fused(4, interleaved).to("meta"), plan, (X.to("meta"),))  # no values, nothing to lose
+    assert meta.num_heads == 2
+
+
+def test_rows_that_are_drawn_anew_need_not_be_followed() -> None:
+    plan = HeadPlan.of({"": HeadCount(3, 3, 6)})
+    fewer = apply(nn.Sequential(Narrow()), HeadPlan.of({"0": plan[""]}), (torch.ones(2, 5, 24),))
+    assert [site.present for site in find_sites(fewer, (X,))] == [HeadCount(3, 3, 6)]
 
 
 def test_a_trained_neox_keeps_its_roles() -> None:

@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"num_attention_heads": 4, "num_key_value_heads": 2},
     ),
     "gpt_neox": ("GPTNeoX", {"num_attention_heads": 8}, {"num_attention_heads": 4}),
+    "phi": ("Phi", {"num_attention_heads": 8}, {"num_attention_heads": 4}),  # reads rotary_ndims
 }
 
 
