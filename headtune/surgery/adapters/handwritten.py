@@ -10,6 +10,7 @@ from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters.attributes import held, set_counts
 from headtune.surgery.adapters.layout import Layout, kv_heads_by_rows, rows, why_not
 from headtune.surgery.adapters.linears import resize
+from headtune.surgery.adapters.per_head import numbers_for_heads
 from headtune.surgery.probe import AttentionCall, Projections
 
 _PARTIAL_ROTARY = re.compile(r"rot.*(dim|size|feature)|(dim|size|feature).*rot")
@@ -43,6 +44,11 @@ class Handwritten:
             )
         if wanted.num_heads // wanted.num_kv_heads != site.group_size and not quantities & {"kv_heads", "group_size"}:
             return self.why_no_groups(block)
+        numbers = numbers_for_heads(block, site.num_heads) if wanted.num_heads != site.num_heads else None
+        if numbers is not None:
+            return (
+                f"{numbers} has a number for each of {site.num_heads} heads; make it in forward, or keep their number"
+            )
         if wanted.head_dim != site.head_dim:
             return next(self.sized_by_head_dim(block, site), None)
         return None

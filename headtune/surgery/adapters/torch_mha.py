@@ -9,6 +9,20 @@ from headtune.surgery.adapters.ownership import replace_module, why_not_replaced
 from headtune.surgery.adapters.replacement import replacement
 from headtune.surgery.probe import AttentionCall, Projections
 
+_OWN = frozenset(
+    {
+        "in_proj_weight",
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+        "in_proj_bias",
+        "bias_k",
+        "bias_v",
+        "out_proj",
+    }
+)
+"""What every ``nn.MultiheadAttention`` holds."""
+
 
 class TorchMHA:
     """Re-heads in place; resizes by putting a :class:`headtune.nn.HeadedAttention` in the block's stead.
@@ -40,6 +54,10 @@ class TorchMHA:
             return (
                 f"{type(block).__name__} has a forward of its own, which a replacement would lose; "
                 "use nn.MultiheadAttention itself, or headtune.nn.HeadedAttention"
+            )
+        if more := sorted({*block._parameters, *block._buffers, *block._modules} - _OWN):
+            return (
+                f"{type(block).__name__} holds {', '.join(more)} too, which a replacement would lose; keep it outside"
             )
         if not isinstance(block.out_proj, nn.Linear):
             kind = f"{type(block.out_proj).__module__}.{type(block.out_proj).__name__}"

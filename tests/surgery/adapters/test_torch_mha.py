@@ -47,6 +47,15 @@ def test_a_subclass_with_its_own_forward_can_be_reheaded_but_not_replaced() -> N
     )
 
 
+def test_a_subclass_with_parameters_of_its_own_keeps_them() -> None:
+    class Gated(nn.MultiheadAttention):
+        def __init__(self) -> None:
+            super().__init__(24, 4, add_bias_kv=True)
+            self.gate = nn.Parameter(torch.ones(1))
+
+    assert reason(Gated()) == "Gated holds gate too, which a replacement would lose; keep it outside"
+
+
 def test_parametrized_and_tied_weights_are_refused() -> None:
     model = nn.MultiheadAttention(24, 4)
     nn.utils.parametrizations.weight_norm(model.out_proj)
