@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import headtune.rules as rules
 from headtune.diagnose.blocks import blocks, evaluating, wired
 from headtune.diagnose.forward_inputs import forward_inputs
-from headtune.errors import TaskError
+from headtune.errors import InputError, TaskError
 from headtune.surgery import Inputs, gated
+from headtune.surgery.refusals import check_workable
 from headtune.surgery.wiring import Wiring
 
 Loss = Callable[[nn.Module, Any], Tensor]
@@ -45,10 +47,13 @@ def importance(
         Path of an attention block → float64 scores ``(H,)`` on the CPU, at least 0.
 
     Raises:
+        InputError: an argument is of the wrong type (every one).
         TaskError: there is no batch, or the loss is no finite scalar that depends on the model.
         SurgeryError: a block is none, or its heads cannot be told apart (every reason).
     """
-    rest = iter(batches() if callable(batches) else batches)
+    check_workable(model)
+    _check_arguments(batches, loss, paths)
+    rest = iter(_these(batches() if callable(batches) else batches))
     nothing = object()
     first = next(rest, nothing)
     if first is nothing:
@@ -65,6 +70,33 @@ def importance(
             for path, gradient in _gradients(model, batch, loss, wirings, gates).items():
                 sums[path] += gradient.abs()
     return {path: total / count for path, total in sums.items()}
+
+
+def _check_arguments(batches: object, loss: object, paths: object) -> None:
+    several = "an iterable of batches, or a function that returns one"
+    problems = rules.broken(
+        {
+            "batches": (batches, rules.a((Iterable, Callable), several)),  # type: ignore[arg-type]
+            "loss": (loss, rules.a(Callable, "a function: (model, batch) -> scalar tensor")),  # type: ignore[arg-type]
+            "paths": (paths, rules.optional(_list_of_paths)),
+        }
+    )
+    if problems:
+        raise InputError(*(f"importance: {problem}" for problem in problems))
+
+
+def _list_of_paths(value: object) -> str:
+    return (
+        "must be a list of paths, such as ['layers.0.attn']"
+        if isinstance(value, str) or not isinstance(value, Iterable)
+        else ""
+    )
+
+
+def _these(batches: Iterable[Any]) -> Iterable[Any]:
+    if not isinstance(batches, Iterable):
+        raise InputError(f"importance: batches must return an iterable of batches{rules.came(batches)}")
+    return batches
 
 
 def _gradients(

@@ -4,29 +4,56 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
+from typing import SupportsIndex
 
+import headtune.rules as rules
 from headtune.errors import PlanError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
-from headtune.heads.selector import unmatched
+from headtune.heads.selector import select, unmatched
 from headtune.heads.site import AttentionSite
+
+_AS_IN = "as in {'encoder.layers.0': [0, 2]}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class HeadMask:
-    """The indices of the query heads that stay, ascending, for each path; a site that is not named keeps all."""
+    """The indices of the query heads that stay, ascending, by site; a site that is not named keeps all.
+
+    Sites are named as in :meth:`HeadPlan.parse`: by path, by a glob over whole paths, or by ``role=cross``; where
+    several match, the last wins.
+    """
 
     kept: tuple[tuple[str, tuple[int, ...]], ...]
 
+    def __post_init__(self) -> None:
+        """Raises PlanError for what is no tuple of paths with their heads."""
+        if not isinstance(self.kept, tuple) or not all(map(_is_entry, self.kept)):
+            raise PlanError(f"HeadMask: must be made by HeadMask.of({{path: [0, 2]}}){rules.came(self.kept)}")
+
     @classmethod
-    def of(cls, kept: Mapping[str, Iterable[int]]) -> "HeadMask":
-        """The mask that keeps the given heads, counted from 0, in the mapping's order of paths.
+    def of(cls, kept: Mapping[str, Iterable[SupportsIndex]]) -> "HeadMask":
+        """The mask that keeps the given heads, counted from 0, in the mapping's order.
 
         Raises:
-            PlanError: lists every site that would keep no head, a head twice, or a negative one.
+            PlanError: it is no mapping of paths to whole numbers; or lists every site that would keep no head, a head
+                twice, or a negative one.
         """
-        heads = {path: tuple(sorted(map(index, indices))) for path, indices in kept.items()}
-        problems = [problem for path, indices in heads.items() for problem in _index_problems(path, indices)]
+        if not isinstance(kept, Mapping):
+            raise PlanError(f"a mask must be a mapping of paths to the heads that stay, {_AS_IN}{rules.came(kept)}")
+        problems: list[str] = []
+        heads: dict[str, tuple[int, ...]] = {}
+        for path, indices in kept.items():
+            read = _indices(indices)
+            if not isinstance(path, str):
+                problems.append(f"{path!r} is no path; name sites by text, {_AS_IN}")
+            elif read is None:
+                problems.append(
+                    f"{path}: the heads that stay must be a list of their numbers, {_AS_IN}{rules.came(indices)}"
+                )
+            else:
+                heads[path] = read
+                problems += _index_problems(path, read)
         if problems:
             raise PlanError(*problems)
         return cls(tuple(heads.items()))
@@ -39,22 +66,26 @@ class HeadMask:
     def __getitem__(self, path: str) -> tuple[int, ...]:
         return dict(self.kept)[path]
 
-    def check(self, sites: Sequence[AttentionSite]) -> None:
-        """Make sure that the mask fits the sites, however their heads are grouped.
+    def at(self, sites: Sequence[AttentionSite]) -> "HeadMask":
+        """The same mask with every site that is named by its path, however their heads are grouped.
 
         Raises:
-            PlanError: lists every path that is no site, and every head that a site lacks.
+            PlanError: lists every selector that matches no site, and every head that a site lacks.
         """
-        by_path = {site.path: site for site in sites}
-        problems = [unmatched(path, sites) for path in self.paths if path not in by_path]
-        for path, heads in self.kept:
-            problems += _lacking(by_path[path], heads) if path in by_path else []
+        named: dict[str, tuple[int, ...]] = {}
+        problems = [unmatched(selector, sites) for selector in self.paths if not select(selector, sites)]
+        for selector, heads in self.kept:
+            named |= dict.fromkeys((site.path for site in select(selector, sites)), heads)
+        for site in sites:
+            problems += _lacking(site, named.get(site.path, ()))
         if problems:
             raise PlanError(*problems)
+        return HeadMask(tuple((site.path, named[site.path]) for site in sites if site.path in named))
 
     def heads(self, site: AttentionSite) -> tuple[int, ...]:
         """The heads of *site* that stay: all where it is not named."""
-        return dict(self.kept).get(site.path, tuple(range(site.num_heads)))
+        named = [heads for selector, heads in self.kept if select(selector, (site,))]
+        return named[-1] if named else tuple(range(site.num_heads))
 
     def plan(self, sites: Sequence[AttentionSite]) -> HeadPlan:
         """The counts that remain at every site.
@@ -63,16 +94,15 @@ class HeadMask:
         must keep equally many.
 
         Raises:
-            PlanError: lists every path that is no site, every head that a site lacks, and every uneven grouping.
+            PlanError: lists every selector that matches no site and every head that a site lacks; or every uneven
+                grouping.
         """
-        kept = dict(self.kept)
-        by_path = {site.path: site for site in sites}
-        problems = [unmatched(path, sites) for path in kept if path not in by_path]
-        for path in self.paths:
-            problems += _site_problems(by_path[path], kept[path]) if path in by_path else []
+        mask = self.at(sites)
+        kept = {site.path: mask.heads(site) for site in sites}
+        problems = [problem for site in sites for problem in _uneven(site, kept[site.path])]
         if problems:
             raise PlanError(*problems)
-        return HeadPlan.of({site.path: _count(site, self.heads(site)) for site in sites})
+        return HeadPlan.of({site.path: _count(site, kept[site.path]) for site in sites})
 
     def __str__(self) -> str:
         return " ".join(f"{path}=[{','.join(map(str, heads))}]" for path, heads in self.kept)
@@ -87,6 +117,25 @@ class HeadMask:
         return cls.of(data)
 
 
+def _indices(heads: object) -> tuple[int, ...] | None:
+    """Whole numbers as Python's own, ascending; None for anything else, among it one truth value for each head."""
+    if isinstance(heads, str | bytes | Mapping) or not isinstance(heads, Iterable):
+        return None
+    try:
+        given = list(heads)
+        truths = any(isinstance(head, bool) or "bool" in str(getattr(head, "dtype", "")) for head in given)
+        return None if truths else tuple(sorted(map(index, given)))
+    except TypeError:  # 0.5, or an array without dimensions
+        return None
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, tuple) or len(entry) != 2:
+        return False
+    path, heads = entry
+    return isinstance(path, str) and isinstance(heads, tuple) and all(type(head) is int for head in heads)
+
+
 def _index_problems(path: str, heads: tuple[int, ...]) -> list[str]:
     problems = [] if heads else [f"{path}: no head stays; at least one must"]
     problems += [f"{path}: {head} is no head; heads are counted from 0" for head in heads if head < 0]
@@ -94,9 +143,7 @@ def _index_problems(path: str, heads: tuple[int, ...]) -> list[str]:
     return problems
 
 
-def _site_problems(site: AttentionSite, heads: tuple[int, ...]) -> list[str]:
-    if lacking := _lacking(site, heads):
-        return lacking
+def _uneven(site: AttentionSite, heads: tuple[int, ...]) -> list[str]:
     sizes = _group_sizes(site, heads)
     if len(set(sizes.values())) == 1:
         return []

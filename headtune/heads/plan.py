@@ -37,8 +37,15 @@ class HeadPlan:
 
     @classmethod
     def present(cls, sites: Iterable[AttentionSite]) -> "HeadPlan":
-        """The counts that the sites have today."""
-        return cls.of({site.path: site.present for site in sites})
+        """The counts that the sites have today.
+
+        Raises:
+            PlanError: they are none.
+        """
+        given = list(sites) if isinstance(sites, Iterable) else sites
+        if problem := _no_sites(given):
+            raise PlanError(problem)
+        return cls.of({site.path: site.present for site in given})
 
     @classmethod
     def parse(cls, text: str, sites: Sequence[AttentionSite], *, hold: Hold, maximum: int | None = None) -> "HeadPlan":
@@ -58,7 +65,9 @@ class HeadPlan:
             PlanError: lists every selector that matches nothing and every count that is not legal; or that *text* says
                 nothing.
         """
-        unusable = _unusable(text, sites, hold)
+        unusable = _unusable(sites, hold, maximum)
+        if not isinstance(text, str) or not text.strip():
+            unusable.append(f"{text!r} is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
         if unusable:
             raise PlanError(*unusable)
         choices, problems = _read(text, sites)
@@ -76,6 +85,8 @@ class HeadPlan:
         Raises:
             PlanError: lists every site that is missing or unknown and every count that is not legal.
         """
+        if unusable := _unusable(sites, hold, maximum):
+            raise PlanError(*unusable)
         counts = dict(self.counts)
         unknown = counts.keys() - {site.path for site in sites}
         problems = [unmatched(path, sites) for path in self.paths if path in unknown]
@@ -135,14 +146,18 @@ class HeadPlan:
         return cls(tuple((path, HeadCount(*counts)) for path, counts in data.items()))
 
 
-def _unusable(text: object, sites: object, hold: object) -> list[str]:
+def _unusable(sites: object, hold: object, maximum: object) -> list[str]:
+    problems = rules.broken(
+        {"hold": (hold, rules.one_of(get_args(Hold))), "maximum": (maximum, rules.optional(rules.count))}
+    )
+    return [*problems, *filter(None, [_no_sites(sites)])]
+
+
+def _no_sites(sites: object) -> str:
     every = isinstance(sites, list | tuple) and all(isinstance(site, AttentionSite) for site in sites)
-    problems = rules.broken({"hold": (hold, rules.one_of(get_args(Hold)))})
-    if not every:
-        problems.append(f"sites: must be the model's, as headtune.sites(model, inputs) gives them{rules.came(sites)}")
-    if not isinstance(text, str) or not text.strip():
-        problems.append(f"{text!r} is no plan; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
-    return problems
+    return (
+        "" if every else f"sites: must be the model's, as headtune.sites(model, inputs) gives them{rules.came(sites)}"
+    )
 
 
 def _read(text: str, sites: Sequence[AttentionSite]) -> tuple[dict[str, HeadChoice], list[str]]:
@@ -155,6 +170,10 @@ def _read(text: str, sites: Sequence[AttentionSite]) -> tuple[dict[str, HeadChoi
             problems.append(f"'{word}' has no '='; write selector=heads[/kv_heads][xhead_dim], as in encoder.*=8")
             continue
         matched = select(selector, sites)
+        if "," in count or (not matched and "," in selector and "=" in selector):
+            parts = " ".join(filter(None, word.split(",")))
+            problems.append(f"'{word}' has a comma; separate selectors by spaces: '{parts}'")
+            continue
         if not matched:
             problems.append(unmatched(selector, sites))
         try:

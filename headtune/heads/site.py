@@ -51,4 +51,9 @@ class AttentionSite:
     @property
     def stack(self) -> tuple[str, Role]:
         """The stack of layers the site belongs to: its path with layer numbers as ``*``, and its role."""
-        return re.sub(r"(?<![^.])\d+(?![^.])", "*", self.path), self.role
+        return stack_path(self.path), self.role
+
+
+def stack_path(path: str) -> str:
+    """A path with layer numbers as ``*``."""
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)

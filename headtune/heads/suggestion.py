@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import headtune.rules as rules
 from headtune.errors import InputError
 from headtune.heads.heuristic import mixed_rule, rule_heads, rule_of_thumb
 from headtune.heads.legal import divisors
@@ -98,10 +99,12 @@ def suggest(d_model: int, layers: int = 1) -> Suggestion:
         layers: how many layers the stack has.
 
     Raises:
-        InputError: a number is below 1.
+        InputError: a number is below 1, or no whole number.
     """
     given = {"d_model": d_model, "layers": layers}
-    problems = [f"{name} is {number}; it must be at least 1" for name, number in given.items() if number < 1]
+    problems = [
+        f"{name} is {number!r}; it {rules.count(number)}" for name, number in given.items() if rules.count(number)
+    ]
     if problems:
         raise InputError(*problems)
     sites = [

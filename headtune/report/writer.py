@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+import headtune.rules as rules
+from headtune.errors import InputError
 from headtune.report.curves_plot import curves_picture
 from headtune.report.documents import Json, front_document, latency_document
 from headtune.report.figure_style import Picture
@@ -30,8 +32,10 @@ def write_report(study: Study | StudyRecord, output: Path | str) -> tuple[Path, 
         The files that were written.
 
     Raises:
+        InputError: an argument is of the wrong type (every one).
         StorageError: *output* cannot be written, or the study holds nothing yet.
     """
+    _check_arguments(study, output)
     record = study.record() if isinstance(study, Study) else study
     folder, figures = open_folder(Path(output)), open_folder(Path(output) / "figures")
     pictures = draw_pictures(record)
@@ -44,6 +48,17 @@ def write_report(study: Study | StudyRecord, output: Path | str) -> tuple[Path, 
         *(write_whole(figures / f"{picture.name}.png", picture.png()) for picture in pictures),
         write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace")),
     )
+
+
+def _check_arguments(study: object, output: object) -> None:
+    problems = rules.broken(
+        {
+            "study": (study, rules.a((Study, StudyRecord), "a Study, or the StudyRecord of one")),
+            "output": (output, rules.a((Path, str), "the path of a folder")),
+        }
+    )
+    if problems:
+        raise InputError(*(f"write_report: {problem}" for problem in problems))
 
 
 def draw_pictures(record: StudyRecord) -> tuple[Picture, ...]:

@@ -18,6 +18,8 @@ import headtune.surgery.adapters.peft as peft
 from headtune.errors import SurgeryError
 from headtune.surgery.adapters.linears import is_conv1d, why_not_linear, why_not_plain
 from headtune.surgery.adapters.ownership import owner, tied
+from headtune.surgery.arguments import check_arguments
+from headtune.surgery.refusals import check_workable
 from headtune.surgery.wiring import Features, Wiring
 
 
@@ -35,8 +37,11 @@ def gated(model: nn.Module, wirings: Mapping[str, Wiring], gates: Mapping[str, T
         gates: path of an attention block → ``(H,)``; blocks without one stay as they are.
 
     Raises:
-        SurgeryError: a gate fits no block, or its heads cannot be told apart (every one).
+        SurgeryError: an argument is of the wrong type, a gate fits no block, or its heads cannot be told apart (every
+            one).
     """
+    check_workable(model)
+    check_arguments({"wirings": (wirings, _the_wirings), "gates": (gates, _the_gates)})
     gatings, problems = _gatings(model, wirings, gates)
     if problems:
         raise SurgeryError(*problems)
@@ -68,6 +73,16 @@ class _Gating:
         gate_H = torch.cat([self.gate, self.gate.new_ones(1)]).to(like.device, like.dtype)
         factor_F = gate_H[self.heads.to(like.device)]
         return factor_F[:, None] if is_conv1d(self.module) else factor_F
+
+
+def _the_wirings(value: object) -> str:
+    every = isinstance(value, Mapping) and all(isinstance(one, Wiring) for one in value.values())
+    return "" if every else "must be what headtune.surgery.wiring.wirings(model, inputs) returned"
+
+
+def _the_gates(value: object) -> str:
+    every = isinstance(value, Mapping) and all(isinstance(gate, Tensor) for gate in value.values())
+    return "" if every else "must be a mapping of paths to tensors, one factor for each head"
 
 
 def _gatings(

@@ -5,10 +5,12 @@ from contextlib import nullcontext
 
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
 from headtune.surgery.adapters.layout import rows
+from headtune.surgery.arguments import PLAN, check_arguments, the_sites
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.original import Original
 from headtune.surgery.refusals import optimizers_kept
@@ -37,6 +39,7 @@ def apply(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, seed: int = 0, co
     Raises:
         SurgeryError: as :func:`headtune.surgery.apply_plan` does, or rows that may have to move cannot be followed.
     """
+    check_arguments({"plan": (plan, PLAN), "seed": (seed, rules.integer), "copy": (copy, rules.truth)})
     original = Original(model, inputs)
     fused = [site.path for site in original.sites if _turns_rows(original, site, plan)]
     before = _wirings(model, inputs, fused)
@@ -83,6 +86,7 @@ def _wirings(model: nn.Module, inputs: Inputs, paths: Sequence[str]) -> dict[str
 
 def hold_of(plan: HeadPlan, sites: Sequence[AttentionSite]) -> Hold:
     """``width`` where *plan* keeps the width of every site that it names, else ``head_dim``."""
+    check_arguments({"plan": (plan, PLAN), "sites": (sites, the_sites)})
     widths = {site.path: site.width for site in sites}
     kept = all(count.num_heads * count.head_dim == widths.get(path) for path, count in plan)
     return "width" if kept else "head_dim"

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import PlanError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
@@ -16,6 +17,7 @@ from headtune.nn import SharedLinear
 from headtune.surgery.adapters import adapter_for
 from headtune.surgery.adapters.linears import made_by_features
 from headtune.surgery.adapters.ownership import owner, replace_module
+from headtune.surgery.arguments import PLAN, check_arguments
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
 from headtune.surgery.plan_check import plan_problems
@@ -47,9 +49,10 @@ def merge_kv(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool = T
 
     Raises:
         PlanError: the plan asks for more than merging (every problem).
-        SurgeryError: the heads of a block cannot be told apart (every reason), or the result computes something else;
-            or *copy* is false and an optimizer holds the weights.
+        SurgeryError: an argument is of the wrong type, the heads of a block cannot be told apart (every reason), or the
+            result computes something else; or *copy* is false and an optimizer holds the weights.
     """
+    check_arguments({"plan": (plan, PLAN), "copy": (copy, rules.truth)})
     check_workable(model)
     if not copy:
         check_no_optimizer(model)

@@ -12,11 +12,12 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.nn import SharedLinear
 from headtune.surgery.changes import Change, changes
-from headtune.surgery.inputs import Inputs
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.merging import merged
 from headtune.surgery.original import Original
 from headtune.surgery.perform import perform
 from headtune.surgery.pruning import pruned
+from headtune.surgery.refusals import check_workable
 from headtune.surgery.snapshot import Snapshot
 
 Removal = Callable[[Original, Sequence[AttentionSite]], None]
@@ -48,8 +49,9 @@ class SitePossibility:
 def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ...]:
     """Try one other count at every site, under both holds, then one head or group fewer and half the key/value heads.
 
-    The model is watched each time. All sites are tried together, and one by one only where that fails: a dozen forward
-    passes for most models, two of them with gradients. Every try is undone, so that no second model is held in memory.
+    The model is watched each time. All sites are tried together, and by stack and one by one only where that fails: a
+    dozen forward passes for most models, two of them with gradients. Every try is undone, so that no second model is
+    held in memory.
 
     Args:
         model: left as it is.
@@ -58,6 +60,8 @@ def possibilities(model: nn.Module, inputs: Inputs) -> tuple[SitePossibility, ..
     Raises:
         SurgeryError: as :func:`find_sites` does.
     """
+    check_workable(model)
+    check_inputs(inputs)
     original = Original(model, inputs)
     trial = _Trial(original)
     rehead = trial.reasons({site.path: count for site in original.sites if (count := other_width_count(site))})
@@ -102,7 +106,13 @@ class _Trial:
         """For each site, why *remove* cannot be done to it, or None."""
         if not sites or self._refusal(remove, sites) is None:
             return dict.fromkeys((site.path for site in sites), None)
-        return {site.path: self._refusal(remove, [site]) for site in sites}
+        found: dict[str, str | None] = {}
+        for stack in dict.fromkeys(site.stack for site in sites):  # whose blocks may have to change alike
+            alike = [site for site in sites if site.stack == stack]
+            whole = self._refusal(remove, alike)
+            refused = whole is not None and len(alike) > 1
+            found |= {site.path: self._refusal(remove, [site]) if refused else whole for site in alike}
+        return {site.path: found[site.path] for site in sites}
 
     def _refusal(self, remove: Removal, sites: Sequence[AttentionSite]) -> str | None:
         try:

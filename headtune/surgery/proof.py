@@ -19,7 +19,7 @@ from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.saving import Earlier, noted
 from headtune.surgery.slicing import why_not_sliced
 from headtune.surgery.snapshot import Snapshot
-from headtune.surgery.tables import head_tables
+from headtune.surgery.tables import handed_on, head_tables
 from headtune.surgery.transaction import copied
 from headtune.surgery.wiring import Followed, Wiring, follow
 
@@ -161,17 +161,19 @@ def _not_running(model: nn.Module, plan: HeadPlan, sites: Sequence[AttentionSite
     blamed = [site for site in sites if _inside(failed.path, site.path)] or sites
     problems = (
         f"{_place(site.path)} with {plan[site.path]}: forward raises {in_words(failed.error)}; "
-        f"{_still_sized(model, site)}"
+        f"{_still_sized(model, plan, site)}"
         for site in blamed
     )
     return Unproven(*problems, blamed=(site.path for site in blamed))
 
 
-def _still_sized(model: nn.Module, site: AttentionSite) -> str:
+def _still_sized(model: nn.Module, plan: HeadPlan, site: AttentionSite) -> str:
     """What in a block still counts the heads that it had."""
     block = model.get_submodule(site.path)
     if peft.holds_adapters(block):
         return f"its adapters may be made for {site.num_heads} heads: {peft.REMEDY}"
+    if (handed := handed_on(block, plan, site)) is not None:
+        return handed
     tables = head_tables(block, site.num_heads)
     if tables is not None:
         return f"{tables} is a table for {site.num_heads} heads, of which none can go: leave them as they are"

@@ -5,12 +5,14 @@ from functools import partial
 
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.mask import HeadMask
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
 from headtune.surgery.adapters import FALLBACK, adapter_for
+from headtune.surgery.arguments import check_arguments
 from headtune.surgery.cutting import Cut, Cuts
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
@@ -34,7 +36,8 @@ def prune(
 
     Args:
         model: left as it is, unless *copy* is false.
-        mask: the heads that stay, by path; a site that is not named keeps all.
+        mask: the heads that stay, by path, glob over whole paths (``"encoder.*"``) or role (``"role=cross"``), of which
+            the last wins; a site that is not named keeps all.
         inputs: positional arguments of ``forward`` as a tuple, or keyword arguments as a dict.
         copy: False edits *model* itself, and puts everything back if that fails.
 
@@ -42,10 +45,11 @@ def prune(
         The copy, or *model* itself.
 
     Raises:
-        PlanError: the mask does not fit the sites.
+        PlanError: the mask is none, or does not fit the sites.
         SurgeryError: a block cannot lose heads (every reason), or the result computes something else; or *copy* is
             false and an optimizer holds the weights.
     """
+    check_arguments({"copy": (copy, rules.truth)})
     check_workable(model)
     if not copy:
         check_no_optimizer(model)
@@ -55,9 +59,9 @@ def prune(
 def pruned(model: nn.Module, mask: HeadMask | Mapping[str, Iterable[int]], inputs: Inputs, *, copy: bool) -> nn.Module:
     """What :func:`prune` returns, whoever holds the weights."""
     check_inputs(inputs)
-    sites = Original(model, inputs).sites
     mask = mask if isinstance(mask, HeadMask) else HeadMask.of(mask)
-    mask.check(sites)
+    sites = Original(model, inputs).sites
+    mask = mask.at(sites)
     losing = [site for site in sites if len(mask.heads(site)) < site.num_heads]
     cuts = Cuts.of(losing, followed(model, inputs, losing), mask)
     expected = outputs_after(model, inputs, losing, cuts.silence)

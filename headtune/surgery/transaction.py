@@ -7,9 +7,11 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
+from headtune.surgery.arguments import HOLD, PLAN, check_arguments, the_sites
 from headtune.surgery.changes import changes
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original
@@ -55,6 +57,15 @@ def apply_plan(
             compute what the plan says, or *copy* is false and an optimizer holds weights that change. Nothing has
             changed then.
     """
+    check_arguments(
+        {
+            "plan": (plan, PLAN),
+            "hold": (hold, HOLD),
+            "seed": (seed, rules.integer),
+            "copy": (copy, rules.truth),
+            "sites": (sites, rules.optional(the_sites)),
+        }
+    )
     check_workable(model)
     check_inputs(inputs)
     original = Original(model, inputs)

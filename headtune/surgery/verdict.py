@@ -13,7 +13,7 @@ from headtune.surgery.changes import Change
 from headtune.surgery.located import Survey, survey
 from headtune.surgery.original import Original
 from headtune.surgery.probe import ForwardFailed
-from headtune.surgery.tables import head_tables
+from headtune.surgery.tables import handed_on, head_tables
 
 _NEAR = 1e-3  # a scale may be stored in half precision
 
@@ -40,7 +40,7 @@ def verdict(model: nn.Module, plan: HeadPlan, made: Sequence[Change], original: 
     try:
         found = survey(model, original.inputs)
     except ForwardFailed as failed:
-        return _not_running(model, failed, made)
+        return _not_running(model, plan, failed, made)
     wrong = dict(
         [*_wrong_rotations(found, made, original), *_wrong_scales(found, made, original), *_wrong_counts(found, plan)]
     )
@@ -58,21 +58,23 @@ _REMEDY = (
 )
 
 
-def _not_running(model: nn.Module, failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
+def _not_running(model: nn.Module, plan: HeadPlan, failed: ForwardFailed, made: Sequence[Change]) -> Verdict:
     """Blame the block that was running, or else all that were changed."""
     blamed = [change for change in made if _inside(failed.path, change.site.path)] or made
     asked = ", ".join(f"{_place(change.site.path)} with {change.wanted}" for change in blamed)
-    reason = next((reason for change in blamed if (reason := _fixed_heads(model, change)) is not None), _REMEDY)
+    reason = next((reason for change in blamed if (reason := _fixed_heads(model, plan, change)) is not None), _REMEDY)
     return Verdict(
         problems=(f"{asked}: forward raises {in_words(failed.error)}; {reason}",),
         blamed=frozenset(change.site.path for change in blamed),
     )
 
 
-def _fixed_heads(model: nn.Module, change: Change) -> str | None:
-    """What in a block goes on counting the heads that it had."""
-    heads = change.site.num_heads
-    tables = head_tables(model.get_submodule(change.site.path), heads) if change.wanted.num_heads != heads else None
+def _fixed_heads(model: nn.Module, plan: HeadPlan, change: Change) -> str | None:
+    """What goes on counting the heads that a block had."""
+    block, heads = model.get_submodule(change.site.path), change.site.num_heads
+    if (handed := handed_on(block, plan, change.site)) is not None:
+        return handed
+    tables = head_tables(block, heads) if change.wanted.num_heads != heads else None
     return None if tables is None else f"{tables} is a table for {heads} heads; keep the number of heads"
 
 

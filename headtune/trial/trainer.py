@@ -3,7 +3,8 @@
 import sys
 from typing import Any
 
-from headtune.errors import MissingExtraError, StopTrial
+import headtune.rules as rules
+from headtune.errors import InputError, MissingExtraError, StopTrial
 from headtune.trial.run import Run
 
 _TIMINGS = ("_runtime", "_per_second", "_compilation_time", "_preparation_time")
@@ -21,8 +22,11 @@ def trainer_callback(run: Run) -> Any:  # noqa: ANN401
         >>> trainer.train()
 
     Raises:
+        InputError: *run* is no run.
         MissingExtraError: transformers is not imported, so there can be no Trainer.
     """
+    if not isinstance(run, Run):
+        raise InputError(f"trainer_callback: run must be the Run that a task's train is given{rules.came(run)}")
     transformers = sys.modules.get("transformers")
     if transformers is None:
         raise MissingExtraError(

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import headtune
 from headtune.diagnose import importance
-from headtune.errors import SurgeryError, TaskError
+from headtune.errors import InputError, SurgeryError, TaskError
 from headtune.surgery import find_sites, gated
 from headtune.surgery.wiring import wirings
 
@@ -199,3 +199,18 @@ def test_blocks_that_are_none_are_all_named(make: Make, batches: list[Tensor]) -
         "layers.7: is no attention block; these are: layers.0, layers.1",
         "head: is no attention block; these are: layers.0, layers.1",
     )
+
+
+@pytest.mark.parametrize("wrong", [None, 5])
+def test_arguments_of_the_wrong_type_are_named_at_once(make: Make, batches: list[Tensor], wrong: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        importance(make("fused"), wrong, "loss", paths="layers.0")  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        f"importance: batches: must be an iterable of batches, or a function that returns one (got {wrong})",
+        "importance: loss: must be a function: (model, batch) -> scalar tensor (got 'loss')",
+        "importance: paths: must be a list of paths, such as ['layers.0.attn'] (got 'layers.0')",
+    )
+    with pytest.raises(InputError, match="batches must return an iterable of batches"):
+        importance(make("fused"), lambda: wrong, loss)
+    with pytest.raises(SurgeryError, match="the model came as"):
+        importance(wrong, batches, loss)

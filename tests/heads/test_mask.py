@@ -3,6 +3,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,21 +82,65 @@ def test_of_lists_all_problems_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize("wrong", [5, None, "0", ["0"], [0.5], {0: 1}, [True, False], np.array([True]), np.array(2)])
+def test_only_numbers_of_heads_are_taken(wrong: object) -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadMask.of({"a": wrong, "b": [0, 0], 5: [0]})  # type: ignore[dict-item]
+    assert caught.value.problems[0].startswith("a: the heads that stay must be a list of their numbers, as in {")
+    assert caught.value.problems[1:] == (
+        "b: head 0 is named 2 times",
+        "5 is no path; name sites by text, as in {'encoder.layers.0': [0, 2]}",
+    )
+
+
+def test_truth_values_of_torch_are_no_numbers_either() -> None:
+    with pytest.raises(PlanError, match="a list of their numbers"):
+        HeadMask.of({"a": torch.tensor([True, False])})
+    assert HeadMask.of({"a": torch.tensor([2, 0])}) == HeadMask.of({"a": [0, 2]})
+
+
+@pytest.mark.parametrize("wrong", [None, 5, [0, 1], "a=[0]"])
+def test_a_mask_is_a_mapping(wrong: object) -> None:
+    with pytest.raises(PlanError, match="a mask must be a mapping of paths to the heads that stay, as in"):
+        HeadMask.of(wrong)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match=r"HeadMask: must be made by HeadMask\.of"):
+        HeadMask(wrong)  # type: ignore[arg-type]
+
+
 def test_plan_lists_all_problems_at_once() -> None:
     with pytest.raises(PlanError) as caught:
-        HeadMask.of({"a": [7, 8], "x": [0], "grouped": [0, 1, 2]}).plan(SITES)
+        HeadMask.of({"a": [7, 8], "x": [0]}).plan(SITES)
+    assert caught.value.problems == (
+        "'x' matches no site; sites: a, b, grouped",
+        "a: there is no head 8; heads go from 0 to 7",
+    )
+    with pytest.raises(PlanError) as caught:
+        HeadMask.of({"grouped": [0, 1, 2]}).plan(SITES)
     assert str(caught.value) == (
-        "3 problems:\n"
-        "  - 'x' matches no site; sites: a, b, grouped\n"
-        "  - a: there is no head 8; heads go from 0 to 7\n"
-        "  - grouped: key/value head 0 keeps 2, key/value head 1 keeps 1; keep equally many of each 2, or none"
+        "grouped: key/value head 0 keeps 2, key/value head 1 keeps 1; keep equally many of each 2, or none"
+    )
+
+
+def test_sites_are_named_by_glob_and_by_role_and_the_last_wins() -> None:
+    cross = AttentionSite(path="cross", role="cross", embed_dim=64, num_heads=8, num_kv_heads=8, head_dim=8)
+    sites = (*SITES, cross)
+    mask = HeadMask.of({"*": [0, 1], "role=cross": [3], "a": [5], "[bx]": [6]})
+    assert [mask.heads(site) for site in sites] == [(5,), (6,), (0, 1), (3,)]
+    assert mask.at(sites) == HeadMask.of({"a": [5], "b": [6], "grouped": [0, 1], "cross": [3]})
+    assert mask.plan(sites)["grouped"] == HeadCount(2, 1, 8)
+    with pytest.raises(PlanError) as caught:
+        HeadMask.of({"z*": [0], "role=causal": [0], "*": [8]}).at((site("a"), site("wide", 16, 16)))
+    assert caught.value.problems == (
+        "'z*' matches no site; sites: a, wide",
+        "'role=causal' matches no site; sites: a (self), wide (self)",
+        "a: there is no head 8; heads go from 0 to 7",
     )
 
 
 def test_a_mask_fits_sites_however_their_heads_are_grouped() -> None:
-    HeadMask.of({"grouped": [0, 1, 4]}).check(SITES)
+    assert HeadMask.of({"grouped": [0, 1, 4]}).at(SITES) == HeadMask.of({"grouped": [0, 1, 4]})
     with pytest.raises(PlanError) as caught:
-        HeadMask.of({"a": [0, 9], "c": [0]}).check(SITES)
+        HeadMask.of({"a": [0, 9], "c": [0]}).at(SITES)
     assert caught.value.problems == (
         "'c' matches no site; sites: a, b, grouped",
         "a: there is no head 9; heads go from 0 to 7",

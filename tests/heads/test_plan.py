@@ -1,5 +1,6 @@
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,18 @@ def test_a_maximum_lets_a_site_grow_under_hold_head_dim() -> None:
     assert heads(HeadPlan.parse("*=12", SITES, hold="head_dim", maximum=12)) == [12, 12, 12, 12]
 
 
+def test_selectors_are_separated_by_spaces() -> None:
+    with pytest.raises(PlanError) as caught:
+        HeadPlan.parse("*=2,*=4 *=2, role=cross=4,*=2 *=9", SITES, hold="width")
+    assert caught.value.problems[:3] == (
+        "'*=2,*=4' has a comma; separate selectors by spaces: '*=2 *=4'",
+        "'*=2,' has a comma; separate selectors by spaces: '*=2'",
+        "'role=cross=4,*=2' has a comma; separate selectors by spaces: 'role=cross=4 *=2'",
+    )
+    odd = site("a,b", num_heads=8)
+    assert heads(HeadPlan.parse("a,b=4", (odd,), hold="width")) == [4]
+
+
 def test_parse_lists_all_problems_at_once() -> None:
     with pytest.raises(PlanError) as caught:
         HeadPlan.parse("encoder.*=7 role=cross=4/3 vit.*=2 eight role=causal=8x", SITES, hold="width")
@@ -200,3 +213,16 @@ def test_what_is_no_mapping_of_paths_to_counts_is_no_plan() -> None:
     )
     with pytest.raises(PlanError, match=r"^a plan must be a mapping of paths to counts \(got 3\)$"):
         HeadPlan.of(3)  # type: ignore[arg-type]
+
+
+def test_arguments_of_the_wrong_type_are_named_at_once() -> None:
+    wrong: Any = 5
+    for call in (
+        lambda: HeadPlan.parse("*=2", wrong, hold=wrong, maximum="x"),  # type: ignore[arg-type]
+        lambda: HeadPlan.present(SITES).check(wrong, hold=wrong, maximum="x"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(PlanError) as caught:
+            call()
+        assert [problem.partition(":")[0] for problem in caught.value.problems] == ["hold", "maximum", "sites"]
+    with pytest.raises(PlanError, match="sites: must be the model's"):
+        HeadPlan.present(wrong)

@@ -86,3 +86,12 @@ def test_numbers_below_one_are_refused_all_at_once() -> None:
     assert str(caught.value) == (
         "2 problems:\n  - d_model is 0; it must be at least 1\n  - layers is -1; it must be at least 1"
     )
+
+
+def test_what_is_no_whole_number_is_refused_all_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        suggest("384", layers=2.0)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "d_model is '384'; it must be a whole number",
+        "layers is 2.0; it must be a whole number",
+    )

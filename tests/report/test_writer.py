@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import headtune.report
-from headtune.errors import StorageError
+from headtune.errors import InputError, StorageError
 from headtune.report import front_trials, write_report
 from headtune.report.figure_style import DPI
 from headtune.study.record import StudyRecord
@@ -92,3 +92,12 @@ def test_partial_studies_are_written(partial: StudyRecord, partial_report: Path)
     }
     drawn = {path.stem for path in (partial_report / "figures").iterdir()}
     assert drawn == {name for name, there in expected.items() if there}
+
+
+def test_arguments_of_the_wrong_type_are_named_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        write_report(None, 5)  # type: ignore[arg-type]
+    assert caught.value.problems == (
+        "write_report: study: must be a Study, or the StudyRecord of one (got None)",
+        "write_report: output: must be the path of a folder (got 5)",
+    )

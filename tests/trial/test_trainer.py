@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from headtune.errors import MissingExtraError, StopTrial
+from headtune.errors import InputError, MissingExtraError, StopTrial
 from headtune.trial import Run, trainer_callback
 
 
@@ -88,3 +88,9 @@ def test_timings_are_no_qualities() -> None:
     metrics = {"eval_loss": 0.5, "eval_runtime": 1.0, "eval_samples_per_second": 3.0, "epoch": 1.0}
     callback.on_evaluate(None, None, None, metrics=metrics)
     assert channel.heard == [(1, {"eval_loss": 0.5})]
+
+
+@pytest.mark.parametrize("wrong", [None, 5, Run])
+def test_only_a_run_is_taken(wrong: Any) -> None:
+    with pytest.raises(InputError, match="trainer_callback: run must be the Run that a task's train is given"):
+        trainer_callback(wrong)

@@ -7,6 +7,7 @@ from headtune.surgery.adapters.handwritten import Handwritten
 from headtune.surgery.adapters.headed import Headed
 from headtune.surgery.adapters.hugging_face import HuggingFace
 from headtune.surgery.adapters.input_sized import InputSized
+from headtune.surgery.adapters.registered import Registered, check_adapter
 from headtune.surgery.adapters.torch_mha import TorchMHA
 
 _WHOLE: tuple[Adapter, ...] = (Headed(), TorchMHA())
@@ -24,8 +25,15 @@ def register_adapter(adapter: Adapter) -> None:
 
     Register it where the model is defined: workers import the task's file, and so know it too. Its class of modules is
     taken for whole blocks, as that of ``nn.MultiheadAttention`` is. Check it with :func:`headtune.surgery.conformance`.
+
+    Args:
+        adapter: easiest written as a subclass of :class:`headtune.surgery.Handwritten`.
+
+    Raises:
+        SurgeryError: it lacks members of :class:`headtune.surgery.Adapter` (every one).
     """
-    _REGISTERED.insert(0, adapter)
+    check_adapter(adapter)
+    _REGISTERED.insert(0, Registered(adapter))
 
 
 def whole_blocks() -> tuple[Adapter, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor, nn
 
+from headtune.errors import SurgeryError, in_words
 from headtune.heads.count import HeadCount
 from headtune.surgery.adapters.names import is_short, meant, quantities, spells_out_heads
 from headtune.surgery.adapters.scales import is_scale, rescaled, rescaled_tensor
@@ -32,7 +33,7 @@ def set_counts(block: nn.Module, present: HeadCount, wanted: HeadCount) -> None:
     for module in written(block):
         if module is block or next(module.parameters(), None) is None:
             for name, value in _new_scales(module, present.head_dim, wanted.head_dim).items():
-                setattr(module, name, value)
+                _set(module, name, value)
 
 
 def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[str, object]]) -> None:
@@ -47,11 +48,21 @@ def set_values(block: nn.Module, new: Callable[[Mapping[str, object]], Mapping[s
     for module in written(block):
         for name, config in list(_configs(module)):
             if changed := _new_fields(name, config, new):
-                setattr(module, name, changed_copy(config, changed))
+                _set(module, name, changed_copy(config, changed))
                 if name == _EINOPS and f"_{name}" in vars(module):
-                    setattr(module, f"_{name}", tuple(vars(module)[name].items()))
+                    _set(module, f"_{name}", tuple(vars(module)[name].items()))
         for name, value in new(vars(module)).items():
-            setattr(module, name, value)
+            _set(module, name, value)
+
+
+def _set(module: nn.Module, name: str, value: object) -> None:
+    try:
+        setattr(module, name, value)
+    except Exception as error:
+        raise SurgeryError(
+            f"{type(module).__name__} does not let {name} be set: it raises {in_words(error)}; "
+            "let it be set, or leave the block as it is"
+        ) from error
 
 
 def _new_fields(

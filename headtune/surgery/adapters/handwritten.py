@@ -21,6 +21,18 @@ class Handwritten:
 
     Which attributes those are is a guess by name and present value. It is safe because the model is watched again
     afterwards: a block that computes other counts than the plan's is refused.
+
+    Subclass it for blocks of one's own, and write only what is different.
+
+    Example:
+        >>> class ChoirAdapter(Handwritten):
+        ...     def matches(self, module: nn.Module) -> bool:
+        ...         return isinstance(module, Choir)
+        ...     def why_not_rehead(self, model: nn.Module, site: AttentionSite, wanted: HeadCount) -> str | None:
+        ...         return None if wanted.num_kv_heads == wanted.num_heads else "voices cannot share keys"
+        ...     def rehead(self, model: nn.Module, site: AttentionSite, wanted: HeadCount) -> None:
+        ...         model.get_submodule(site.path).voices = wanted.num_heads
+        >>> register_adapter(ChoirAdapter())
     """
 
     reads_projections = True
@@ -57,7 +69,8 @@ class Handwritten:
         """Why a block that says nothing of key/value heads cannot share them."""
         return (
             f"{type(block).__name__} has no attribute that holds its key/value heads; store them, as in "
-            "self.num_kv_heads, and let forward repeat each for the heads that share it"
+            "self.num_kv_heads, and let forward repeat each for the heads that share it, or merge those of trained "
+            "weights by merge_kv, which repeats them"
         )
 
     def sized_by_head_dim(self, block: nn.Module, site: AttentionSite) -> Iterator[str]:

@@ -89,10 +89,11 @@ def _split(block: nn.Module, wanted: HeadCount) -> int | tuple[int, int, int]:
 
 
 def _biases_for_every_head(model: nn.Module, block: nn.Module, site: AttentionSite) -> str | None:
-    """A table that one block holds for all of its class (T5), or slopes that the model makes (BLOOM)."""
+    """A table that one block holds for all self-attention of its class (T5), or slopes that the model makes (BLOOM)."""
     heads = site.num_heads
     for path, one in model.named_modules():
-        for name, parameter in one.named_parameters() if type(one) is type(block) else ():
+        read = path == site.path or (type(one) is type(block) and site.role != "cross")
+        for name, parameter in one.named_parameters() if read else ():
             if "bias" in name and parameter.dim() == 2 and parameter.shape[1] == heads:
                 where = "" if path == site.path else f" of {path}"
                 return f"{name}{where} is a table of biases for {heads} heads; keep the number of heads"

@@ -10,7 +10,7 @@ _PATTERNS = {
     "group_size": r"(n|num)_rep(eat)?s?|kv_rep(eat)?s?|num_key_value_groups|((n|num)_)?(q|queries|heads)_per_(kv|group)"
     r"|group_(size|heads)",
     "head_dim": r"(attn_|attention_)?head_(dim|size|width|features|channels)|dim_head|(d|dim)_?(head|kv|[qkvh])"
-    r"|(qk|k|v|key|value)_dim|(dim|d|size|channels|features)_per_head|hd|hs",
+    r"|(qk|k|v|key|value)_dim|(dim|d|size|channels|features)_per_head|key_value_proj_dim|hd|hs",
     "width": r"(d|dim)_(inner|attn)|inner|(total|all)_head_(dim|size)"
     r"|split_size|(inner|attn|attention|q|qkv|proj|projection|internal|total)_(dim|size|width)",
     "kv_width": r"(kv|k|v)_(size|dim|width)|dim_kv|(inner_kv|kv_inner)(_dim)?",

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+import headtune.rules as rules
+from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
 from headtune.surgery.inputs import Inputs
 
@@ -25,6 +27,22 @@ class Case:
     build: Callable[[], nn.Module]
     inputs: Inputs
     rebuild: Callable[[HeadPlan], nn.Module] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises SurgeryError for every attribute of the wrong type."""
+        problems = rules.broken(
+            {
+                "name": (self.name, rules.text),
+                "build": (self.build, rules.a(Callable, "a function that returns the member")),  # type: ignore[arg-type]
+                "inputs": (
+                    self.inputs,
+                    rules.a((tuple, Mapping), "what forward takes: a tuple, or a dict of keywords"),
+                ),
+                "rebuild": (self.rebuild, rules.optional(rules.a(Callable, "a function of a plan, or None"))),  # type: ignore[arg-type]
+            }
+        )
+        if problems:
+            raise SurgeryError(*(f"Case: {problem}" for problem in problems))
 
     @property
     def precise_inputs(self) -> Inputs:

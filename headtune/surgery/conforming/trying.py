@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from torch import nn
+
+import headtune.rules as rules
 import headtune.surgery.conforming.proofs as proofs
 from headtune.errors import HeadtuneError
+from headtune.surgery.arguments import check_arguments
 from headtune.surgery.conforming.case import Case, Finding
 from headtune.surgery.conforming.wording import sites_in_words
 from headtune.surgery.find import find_sites
@@ -22,9 +26,13 @@ def conformance(case: Case, folder: Path) -> dict[str, Finding]:
         where the model's attention cannot be seen.
 
     Raises:
+        SurgeryError: an argument is of the wrong type, or the case builds no module.
         AssertionError: an operation was done and its result is wrong, the one thing that must never happen.
     """
-    model = case.build().eval()
+    check_arguments({"case": (case, rules.a(Case, "a Case")), "folder": (folder, rules.path)})
+    model = case.build()
+    check_arguments({f"build of {case.name}": (model, rules.a(nn.Module, "a function that returns a torch.nn.Module"))})
+    model.eval()
     found = _tried(lambda: sites_in_words(find_sites(model, case.inputs)))
     if not found.proven:
         return {"found": found}

@@ -7,10 +7,11 @@ from torch import nn
 
 import headtune.surgery.wiring.reasons as reasons
 from headtune.errors import SurgeryError, in_words
-from headtune.surgery.inputs import Inputs
+from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.located import block_path
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import ForwardFailed, observe
+from headtune.surgery.refusals import check_workable
 from headtune.surgery.wiring.tracing import Tracer
 from headtune.surgery.wiring.wiring import Wiring
 
@@ -64,6 +65,8 @@ def follow(model: nn.Module, inputs: Inputs) -> Followed:
 
 def wirings(model: nn.Module, inputs: Inputs) -> dict[str, Wiring]:
     """For each attention block whose heads could be followed, its wiring: what :func:`follow` finds."""
+    check_workable(model)
+    check_inputs(inputs)
     return follow(model, inputs).wirings
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.surgery.adapters.attributes import fields_of, held, set_counts, set_values, written
 
@@ -170,3 +171,19 @@ def test_layers_of_einops_follow() -> None:
     set_counts(block, HeadCount(4, 4, 6), HeadCount(3, 3, 8))
     for layer in (block.split, block.cut, copy.deepcopy(block.split), copy.deepcopy(block.cut)):
         assert layer(x).shape == (2, 3, 5, 8)
+
+
+@pytest.mark.parametrize("fixed", ["num_heads", "scale", "config"])
+def test_a_module_that_refuses_to_be_set_is_named_with_what_it_raises(fixed: str) -> None:
+    class Fixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads, self.scale, self.config = 4, 6**-0.5, {"n_head": 4}
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == fixed and name in vars(self):
+                raise TypeError("fixed")
+            super().__setattr__(name, value)
+
+    with pytest.raises(SurgeryError, match=f"^Fixed does not let {fixed} be set: it raises TypeError: fixed; let it"):
+        set_counts(Fixed(), HeadCount(4, 4, 6), HeadCount(2, 2, 12))

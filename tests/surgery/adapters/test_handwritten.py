@@ -37,7 +37,7 @@ def test_without_one_it_is_refused() -> None:
 def test_another_grouping_needs_an_attribute_of_its_own() -> None:
     expected = (
         "Block has no attribute that holds its key/value heads; store them, as in self.num_kv_heads, and let forward "
-        "repeat each for the heads that share it"
+        "repeat each for the heads that share it, or merge those of trained weights by merge_kv, which repeats them"
     )
     assert reason((4, 2, 6), num_heads=4) == expected
     assert reason((4, 2, 6), num_heads=4, num_kv_heads=4) is None

@@ -1,5 +1,6 @@
 """Against the truth that transformers itself can build: the same weights under a configuration with other counts."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from torch import nn
 from headtune.errors import SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
-from headtune.surgery import apply_plan, find_sites
+from headtune.surgery import apply, apply_plan, find_sites, possibilities, prune
 
 transformers = pytest.importorskip("transformers")
 
@@ -126,3 +127,46 @@ def test_tables_of_rotations_for_each_kind_of_layer_follow() -> None:
     truth.load_state_dict(reheaded.state_dict())
     with torch.no_grad():
         assert torch.equal(reheaded(**IDS)[0], truth(**IDS)[0])
+
+
+def t5() -> tuple[nn.Module, dict[str, torch.Tensor], list[str]]:
+    """A T5, its inputs and the paths of its cross-attention."""
+    config = {"vocab_size": 50, "d_model": 24, "d_kv": 6, "d_ff": 32, "num_heads": 4, "num_layers": 1}
+    torch.manual_seed(0)
+    model = transformers.T5Model(transformers.T5Config(**config, num_decoder_layers=2)).double().eval()
+    cross = [f"decoder.block.{layer}.layer.1.EncDecAttention" for layer in range(2)]
+    return model, {"input_ids": IDS["input_ids"], "decoder_input_ids": IDS["input_ids"].flip(1)}, cross
+
+
+def test_cross_attention_of_t5_reads_no_table_and_changes_as_a_whole() -> None:
+    model, inputs, cross = t5()
+    for found in possibilities(model, inputs):
+        reasons = (found.rehead, found.resize, found.prune)
+        if found.site.path in cross:
+            assert reasons == (None, None, None)
+        else:
+            assert all(reason and "is a table of biases for 4 heads" in reason for reason in reasons)
+    silent, split = copy.deepcopy(model), copy.deepcopy(model)
+    with torch.no_grad():
+        for path in cross:
+            silent.get_submodule(path).o.weight[:, 6:12] = 0
+            vars(split.get_submodule(path)).update(n_heads=2, key_value_proj_dim=12)
+    pruned = prune(model, {"role=cross": [0, 2, 3]}, inputs)
+    torch.testing.assert_close(pruned(**inputs)[0], silent(**inputs)[0], rtol=0, atol=1e-10)
+    sites = find_sites(model, inputs)
+    reheaded = apply(model, HeadPlan.parse("role=cross=2", sites, hold="width"), inputs)
+    assert torch.equal(reheaded(**inputs)[0], split(**inputs)[0])
+
+
+@pytest.mark.parametrize("block", [0, 1])
+def test_one_block_of_it_alone_is_refused_with_the_way_out(block: int) -> None:
+    model, inputs, cross = t5()
+    plan = HeadPlan.parse(f"{cross[block]}=2", find_sites(model, inputs), hold="width")
+    way_out = (
+        r"forward is handed position_bias, which one block makes for the heads of all "
+        r"decoder\.block\.\*\.layer\.\*\.EncDecAttention: give all of these the same number of heads"
+    )
+    with pytest.raises(SurgeryError, match=way_out):
+        prune(model, {cross[block]: [0, 2, 3]}, inputs)
+    with pytest.raises(SurgeryError, match=way_out):
+        apply(model, plan, inputs)

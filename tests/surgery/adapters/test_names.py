@@ -12,6 +12,7 @@ KV_HEADS = (
 GROUP_SIZE = "n_rep num_key_value_groups q_per_kv num_queries_per_kv heads_per_group group_size n_repeats"
 HEAD_DIM = (
     "head_dim dim_head d_head d_k d_v dk head_size attention_head_size dim_per_head d_kv hs size_per_head key_dim"
+    " key_value_proj_dim"
 )
 WIDTH = "inner_dim all_head_size attn_dim d_attn dim_inner q_size proj_dim internal_dim"
 KV_WIDTH = "kv_dim kv_size dim_kv k_size"

@@ -1,9 +1,11 @@
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from headtune.errors import SurgeryError
 from headtune.surgery import Case, Finding
 
 
@@ -26,3 +28,15 @@ def test_both_are_values() -> None:
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         Finding(proven=True, words="done").words = "else"  # type: ignore[misc]
+
+
+def test_a_case_of_wrong_types_is_an_error_about_the_case() -> None:
+    wrong: Any = {"name": "", "build": nn.Linear(1, 1).weight, "inputs": lambda: (), "rebuild": 5}
+    with pytest.raises(SurgeryError) as caught:
+        Case(**wrong)
+    assert [problem.partition(" (got ")[0] for problem in caught.value.problems] == [
+        "Case: name: must not be empty",
+        "Case: build: must be a function that returns the member",
+        "Case: inputs: must be what forward takes: a tuple, or a dict of keywords",
+        "Case: rebuild: must be a function of a plan, or None",
+    ]

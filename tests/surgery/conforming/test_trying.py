@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headtune.errors import SurgeryError
 from headtune.heads import HeadCount, HeadPlan
 from headtune.surgery import Case, conformance
 from headtune.surgery.adapters import Handwritten
@@ -175,3 +176,12 @@ class TestAPlantedWrongOperationRaises:
         monkeypatch.setattr(proofs, "load", wrong)
         with pytest.raises(AssertionError, match="any, pruned: loaded is not what was saved"):
             conformance(case(), tmp_path)
+
+
+def test_what_is_no_case_is_an_error_and_no_finding(tmp_path: Path) -> None:
+    wrong: Any = 5
+    with pytest.raises(SurgeryError) as caught:
+        conformance(wrong, wrong)
+    assert caught.value.problems == ("case: must be a Case (got 5)", "folder: must be a path (got 5)")
+    with pytest.raises(SurgeryError, match="build of empty: must be a function that returns a"):
+        conformance(Case(name="empty", build=lambda: wrong, inputs=(X,)), tmp_path)
