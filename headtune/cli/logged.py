@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from headtune.cli.trial_wording import trial_ending, trial_name
+from headtune.cli.trial_wording import trial_ending
 from headtune.pareto import Objective
 from headtune.trial.contract import Observer
 from headtune.trial.record import TrialRecord
@@ -48,5 +48,5 @@ class Logged:
         """Log how a trial ended."""
         if record.outcome is not None:
             ending = trial_ending(record, self._objectives)
-            _log.info("%s: %s: %s: %s", self._phase, trial_name(record), record.outcome.value, ending)
+            _log.info("%s: %s: %s: %s", self._phase, record.title, record.outcome.value, ending)
         self.shown.trial(record)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a live view on a terminal, a few plain lines elsewhere."""
+"""Progress on stderr: a live view on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from rich.text import Text
 from headtune.cli.logged import Logged
 from headtune.cli.progress import Progress
 from headtune.cli.terminal import say, stderr, table
-from headtune.cli.trial_wording import tally, trial_ending, trial_name, trial_state
+from headtune.cli.trial_wording import tally, trial_ending, trial_state
 from headtune.cli.wording import objective_title, value
 from headtune.pareto import Objective
 from headtune.trial.contract import Observer
@@ -38,12 +38,11 @@ def watching(objectives: Sequence[Objective] = ()) -> Iterator[Observer]:
 
 
 class Lines:
-    """Plain lines: every phase, note and new kind of failure, and how far the study is, ever less often as it goes on.
+    """Plain lines: every phase, note and ended trial, and how far the study is.
 
     Args:
         objectives: the study's.
         write: writes one line.
-        every_s: least seconds between two lines about trials; later, a sixtieth of the time since the phase began.
         clock: seconds from any start.
     """
 
@@ -51,20 +50,13 @@ class Lines:
         self,
         objectives: Sequence[Objective],
         write: Callable[[str], None],
-        every_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress = Progress(objectives, clock)
         self._write = write
-        self._every_s = every_s
-        self._clock = clock
-        self._began = clock()
-        self._last = self._began - every_s
-        self._failures: set[str] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """Name the phase."""
-        self._began = self._clock()
         self._progress.phase(name, detail)
         self._write(f"{name}: {detail}" if detail else name)
 
@@ -82,20 +74,12 @@ class Lines:
         self._progress.earlier(records)
 
     def trial(self, record: TrialRecord) -> None:
-        """Say how a trial ended, if it failed as none before, or if the last line is old enough."""
+        """Say how a trial ended."""
         self._progress.trial(record)
         if record.outcome is None:
             return
         ending = trial_ending(record, self._progress.objectives)
-        is_news = record.outcome in _FAILURES and ending not in self._failures
-        if is_news or self._progress.done >= self._progress.asked or self._is_due():
-            self._failures.add(ending)
-            self._last = self._clock()
-            self._write(f"{self._progress.phase_name}: {trial_name(record)}: {ending} [{tally(self._progress)}]")
-
-    def _is_due(self) -> bool:
-        now = self._clock()
-        return now - self._last >= max(self._every_s, (now - self._began) / 60)
+        self._write(f"{self._progress.phase_name}: {record.title}: {ending} [{tally(self._progress)}]")
 
 
 class Screen:
@@ -133,7 +117,7 @@ class Screen:
         """Show the trial; write why it failed above the view."""
         self._progress.trial(record)
         if record.outcome in _FAILURES:
-            self.note(f"{trial_name(record)}: {trial_ending(record, self._progress.objectives)}")
+            self.note(f"{record.title}: {trial_ending(record, self._progress.objectives)}")
 
     def view(self) -> RenderableType:
         """What the terminal shows now."""
@@ -142,8 +126,7 @@ class Screen:
         head.append(tally(progress) or progress.detail, style="not bold")
         quality = next((goal.metric for goal in progress.objectives if not goal.measured), "")
         running = [
-            Text(f"        {trial_name(record)}: {trial_state(record, quality)}", style="dim")
-            for record in progress.running
+            Text(f"        {record.title}: {trial_state(record, quality)}", style="dim") for record in progress.running
         ]
         return Group(head, *running[:_MOST_ROWS], *self._front())
 
@@ -158,7 +141,7 @@ class Screen:
             cells = [
                 Text(value(number), "bold" if top else "") for number, top in zip(point.values, is_best, strict=True)
             ]
-            rows.add_row(trial_name(point.item), *cells)
+            rows.add_row(point.item.title, *cells)
         left = len(points) - _MOST_ROWS
         return [Text(), rows, *([Text(f"and {left} more", style="dim")] if left > 0 else [])]
 

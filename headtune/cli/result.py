@@ -11,6 +11,7 @@ from headtune.report import FrontRow, front_table
 from headtune.report.headline import headline
 from headtune.report.wording import number, setting, spread
 from headtune.study import StudyRecord
+from headtune.trial.record import OUTSIDE
 
 
 def result_page(record: StudyRecord) -> list[RenderableType]:
@@ -64,6 +65,8 @@ def _marks(row: FrontRow) -> list[str]:
     marks += row.labels
     if row.tied_with_best and not row.recommended:
         marks.append("ties with the best")
+    if not row.in_space:
+        marks.append(OUTSIDE)
     if not row.feasible:
         marks.append("breaks a constraint")
     return marks

@@ -30,12 +30,6 @@ def tally(progress: Progress) -> str:
     return ", ".join(parts)
 
 
-def trial_name(record: TrialRecord) -> str:
-    """A trial for one line: ``trial 7 (present) 8-8-4``."""
-    label = f" ({record.label})" if record.label else ""
-    return f"trial {record.number}{label} {record.plan.label}"
-
-
 def trial_ending(record: TrialRecord, objectives: Sequence[Objective]) -> str:
     """How a trial ended: its objectives' values, or the reason why it has none."""
     assert record.outcome is not None

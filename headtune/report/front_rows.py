@@ -57,6 +57,7 @@ class FrontRow:
         baseline: whether it is such a baseline itself, not the same counts with other params.
         trial: number of the search's trial; ``None`` where only the verification trained this plan with these params.
         on_front: whether no other plan on offer is at least as good in every objective and better in one, as searched.
+        in_space: whether the search may choose it; a baseline outside of the space is only compared with.
         verified: whether it was judged again as a finalist: timed side by side with the others, and, unless the study
             retrains nothing, retrained with seeds that did not choose it.
         tied_with_best: whether its quality is not significantly worse than the best's; ``None`` unless verified.
@@ -74,6 +75,7 @@ class FrontRow:
     recommended: bool
     on_front: bool
     feasible: bool
+    in_space: bool
     verified: bool
     tied_with_best: bool | None
     quality: Mapping[str, Estimate]
@@ -148,6 +150,7 @@ def _finalist_row(record: StudyRecord, index: int, front: Set[int]) -> FrontRow:
         recommended=record.verdict is not None and record.verdict.recommended == index,
         on_front=trial is not None and trial.number in front,
         feasible=finalist.feasible,
+        in_space=finalist.in_space,
         verified=True,
         tied_with_best=finalist.tied_with_best,
         quality={name: Estimate(values=values) for name, values in finalist.quality.items() if values},
@@ -170,6 +173,7 @@ def _searched_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Fr
         recommended=False,
         on_front=on_front,
         feasible=trial.feasible,
+        in_space=trial.in_space,
         verified=False,
         tied_with_best=None,
         quality={name: Estimate(values=(value,)) for name, value in trial.metrics.items() if not is_measured(name)},

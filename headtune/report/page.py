@@ -17,6 +17,7 @@ from headtune.report.search_front import front_hypervolume
 from headtune.report.sites_plot import MOST_PLANS
 from headtune.study.record import StudyRecord
 from headtune.timing.profile import LatencyProfile
+from headtune.trial.record import OUTSIDE
 
 MANY_SITES = 24
 """Sites from which on their tables are folded away."""
@@ -70,6 +71,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
             tally=tally.tally_sentence(record),
             many_sites=len(record.sites) > MANY_SITES,
             most_trials=MOST_TRIALS,
+            outside=OUTSIDE,
         )
     )
 

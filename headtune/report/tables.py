@@ -18,7 +18,7 @@ from headtune.trial.record import TrialRecord
 
 Row = dict[str, object]
 
-_FIRST = ("number", "kind", "label", "outcome", "reason", "feasible", "on_front", "hold", "weights", "plan")
+_FIRST = ("number", "kind", "label", "outcome", "reason", "feasible", "in_space", "on_front", "hold", "weights", "plan")
 _LAST = ("reports", "last_report", "repeat", "seed", "started", "ended")
 _GROUPS = (
     *_FIRST,
@@ -64,6 +64,7 @@ def _trial_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Row:
         "outcome": "running" if trial.outcome is None else trial.outcome.value,
         "reason": reason(trial),
         "feasible": trial.feasible,
+        "in_space": trial.in_space,
         "on_front": on_front,
         "hold": record.hold,
         "weights": record.weights,

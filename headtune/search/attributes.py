@@ -43,6 +43,7 @@ def born(record: TrialRecord) -> dict[str, Any]:
         "params": dict(record.params),
         "repeat": record.repeat,
         "seed": record.seed,
+        "in_space": record.in_space,
     }
     found = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of, "seconds": dict(record.seconds)}
     return found | ({"label": record.label} if record.label else {})
@@ -94,6 +95,7 @@ def draft_of(trial: FrozenTrial) -> Draft:
         params=made_of["params"],
         repeat=made_of["repeat"],
         curve=curve_of(trial),
+        in_space=made_of.get("in_space", True),
     )
 
 
@@ -125,6 +127,7 @@ def record_of(trial: FrozenTrial) -> TrialRecord:
         seconds=kept["seconds"],
         started=trial.datetime_start,
         ended=trial.datetime_complete,
+        in_space=draft.in_space,
     )
 
 

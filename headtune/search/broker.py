@@ -1,7 +1,7 @@
 """The search's broker: decides what to train next and which trial to stop, and remembers what came of it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtune.heads import HeadPlan, SearchSpace
@@ -99,7 +99,8 @@ class SearchBroker:
             seed=rules.seed,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
-        self._baselines = _drafts(baselines, rules)[: rules.trials]
+        drafts = _drafts(baselines, space, rules)
+        self._baselines, left_out = drafts[: rules.trials], drafts[rules.trials :]
         self._budget = Budget(
             trials=rules.trials,
             concurrent=rules.concurrent,
@@ -113,7 +114,7 @@ class SearchBroker:
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
-        self._explain(baselines)
+        self._explain(left_out)
 
     @property
     def ending(self) -> str:
@@ -250,21 +251,22 @@ class SearchBroker:
             self._spent = now
             self._ledger.remember("elapsed_s", self._earlier_s + now - self._began)
 
-    def _explain(self, baselines: Mapping[str, HeadPlan]) -> None:
+    def _explain(self, left_out: Sequence[Draft]) -> None:
         """Say what a person would else wonder about."""
-        left_out = len(set(baselines.values())) - len(self._baselines)
-        if left_out > 0:
-            self._observer.note(
-                f"{self._rules.trials} trials are fewer than the baselines: the last {left_out} of them are left out"
-            )
+        if left_out:
+            names = ", ".join(draft.label for draft in left_out)
+            self._observer.note(f"{self._rules.trials} trials are fewer than the baselines; left out: {names}")
         if self._rules.stop_early and not stoppable(self._objectives):
             self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
 
 
-def _drafts(baselines: Mapping[str, HeadPlan], rules: SearchRules) -> list[Draft]:
+def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: SearchRules) -> list[Draft]:
     """The baselines' trainings; a plan with several names is trained once, under the first."""
     first: dict[HeadPlan, str] = {}
     for name, plan in baselines.items():
         first.setdefault(plan, name)
     params = {name: param.baseline for name, param in rules.params.items()}
-    return [Draft(kind="baseline", label=name, plan=plan, params=params) for plan, name in first.items()]
+    return [
+        Draft(kind="baseline", label=name, plan=plan, params=params, in_space=plan in space)
+        for plan, name in first.items()
+    ]

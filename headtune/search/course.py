@@ -101,6 +101,7 @@ class Course:
             seed=trial_seed(self.seed, draft.repeat),
             outcome=None,
             seconds=seconds or {},
+            in_space=draft.in_space,
         )
         record = self.book.begin(record, values or {}, distributions or {})
         self._flights[record.number] = _Flight(record, draft)
@@ -142,7 +143,7 @@ class Course:
         record = self.book.finish(record, outcome)
         self._ended[number] = record
         if result.detail:
-            _log.info("trial %d: %s\n%s", number, record.message, result.detail)
+            _log.info("%s: %s\n%s", record.title, record.message, result.detail)
         self.observer.trial(record)
         return record
 
@@ -160,7 +161,7 @@ class Course:
         del self._flights[number]
         self.book.supersede(number, "lost", reason)
         self.again.appendleft(Draft.of(flight.record))
-        self.observer.note(f"trial {number} lost its worker ({reason}); it is started again")
+        self.observer.note(f"{flight.record.title} lost its worker ({reason}); it is started again")
 
     def _resume_curve(self, flight: _Flight, step: int) -> None:
         """A trial that went on from its checkpoint begins its reports late; the earlier ones are another attempt's."""

@@ -26,6 +26,7 @@ class Draft:
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     repeat: int = 0
     curve: tuple[tuple[int, float], ...] = ()
+    in_space: bool = True
 
     @classmethod
     def of(cls, record: TrialRecord) -> "Draft":
@@ -37,6 +38,7 @@ class Draft:
             params=record.params,
             repeat=record.repeat,
             curve=record.curve,
+            in_space=record.in_space,
         )
 
     @property

@@ -18,12 +18,14 @@ class Retraining:
     Attributes:
         repeat: 1 … n; 0 is the search's.
         label: a baseline's name, else empty.
+        in_space: whether the search may choose the plan.
     """
 
     plan: HeadPlan
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     repeat: int
     label: str = ""
+    in_space: bool = True
 
 
 class ReplayBroker:
@@ -96,4 +98,11 @@ class ReplayBroker:
 
 
 def _draft(request: Retraining) -> Draft:
-    return Draft(kind="verify", label=request.label, plan=request.plan, params=request.params, repeat=request.repeat)
+    return Draft(
+        kind="verify",
+        label=request.label,
+        plan=request.plan,
+        params=request.params,
+        repeat=request.repeat,
+        in_space=request.in_space,
+    )

@@ -12,7 +12,7 @@ from headtune.timing import count_parameters
 from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
 from headtune.trial.forks import one_process
-from headtune.trial.keeping import kept_model, rank_heads
+from headtune.trial.keeping import kept_digest, kept_model, rank_heads, weight_digests
 from headtune.trial.params import ParamValue
 from headtune.trial.task import Task
 
@@ -29,6 +29,7 @@ class Checked:
         locked: what the task's missing functions lock, as sentences.
         trains: whether trials train; else they score the pruned model as it is.
         parameters: weights of the model as it is.
+        kept: digest of the trained weights that are kept; empty where they are fresh.
     """
 
     sites: tuple[AttentionSite, ...]
@@ -38,6 +39,7 @@ class Checked:
     locked: tuple[str, ...]
     trains: bool
     parameters: int
+    kept: str = ""
 
 
 def baseline_params(spec: StudySpec) -> dict[str, ParamValue]:
@@ -50,7 +52,8 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
 
     Raises:
-        TaskError: the task does not import, ``model`` or ``inputs`` fail, or nothing trains weights that are fresh.
+        TaskError: the task does not import, ``model`` or ``inputs`` fail, nothing trains weights that are fresh, or
+            those that are to be kept are drawn anew each time.
         SurgeryError: no attention is found, or the model does not take a plan.
         SpaceError: no plan is legal, or the present counts are the only one.
     """
@@ -62,20 +65,23 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
             f"task {spec.task.name}: has no train, but `weights: fresh` trains each plan; give train=(model, run), "
             "or write `weights: keep` to score a trained model as it is"
         )
+    # Built first and let go of, so that the generators stand as a single build leaves them.
+    other = weight_digests(build_model(task, baseline_params(spec), spec.seed ^ 1)) if trained else {}
     model = build_model(task, baseline_params(spec), spec.seed)
     inputs = probe_inputs(task, spec.latency.seq_len)
     sites = find_sites(model, inputs)
+    kept = kept_digest(model, other, sites) if trained else ""
     space = SearchSpace.of(sites, spec.space, trained=trained)
     named = baselines(sites, spec.space, trained=trained)
-    other = next((plan for _, plan in named if plan in space and plan != named["present"]), None)
-    if other is None:
+    trial_plan = next((plan for _, plan in named if plan in space and plan != named["present"]), None)
+    if trial_plan is None:
         raise SpaceError(
             f"the space holds no other plan than the present counts {named['present'].label}: allow more in space.heads"
         )
     if trained:
-        kept_model(model, other, inputs, rank_heads(replace(task, loss=None), model, inputs, sites), sites)
+        kept_model(model, trial_plan, inputs, rank_heads(replace(task, loss=None), model, inputs, sites), sites)
     else:
-        apply_plan(model, other, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
+        apply_plan(model, trial_plan, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
     return Checked(
         sites=sites,
         space=space,
@@ -84,6 +90,7 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
         locked=_locked(task, trained),
         trains=task.train is not None,
         parameters=count_parameters(model),
+        kept=kept,
     )
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from headtune.errors import StudyChangedError
 from headtune.execute import InlineExecutor
 from headtune.heads import Criterion, HeadRanking
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.study.checking import Checked, baseline_params, check
 from headtune.study.facts import range_from_json, range_to_json
-from headtune.study.fingerprint import fingerprint
+from headtune.study.fingerprint import check_same_model, fingerprint
 from headtune.study.preparing import trial_setup
 from headtune.study.profiling import Profile, profile, resolve_limits
 from headtune.study.reading import checked_to_json, manifest_of
@@ -48,18 +47,14 @@ def executor_of(spec: StudySpec, observer: Observer) -> Executor:
 
 
 def check_and_remember(spec: StudySpec, ledger: Ledger, observer: Observer) -> Checked:
-    """Check the study, and make sure that the model's sites are those it began with.
+    """Check the study, and make sure that the model is the one it began with.
 
     Raises:
-        StudyChangedError: the model has other attention sites than when the study began.
+        StudyChangedError: the model has other attention sites, or other trained weights, than when the study began.
     """
     checked = check(spec, observer)
-    now, before = checked_to_json(checked), ledger.recall("checked")
-    if before is not None and before["sites"] != now["sites"]:
-        raise StudyChangedError(
-            f"the model's attention sites are not those that study {spec.name!r} began with: choose another name or "
-            "output, or bring the model back"
-        )
+    now = checked_to_json(checked)
+    check_same_model(spec.name, ledger.recall("checked"), now)
     ledger.remember("checked", now)
     return checked
 

@@ -8,9 +8,11 @@ from torch import nn
 
 from headtune.errors import StorageError
 from headtune.heads import HeadPlan
+from headtune.search import Ledger
 from headtune.study.checking import baseline_params, check
+from headtune.study.fingerprint import check_same_model
 from headtune.study.preparing import trial_setup
-from headtune.study.reading import read
+from headtune.study.reading import checked_to_json, read
 from headtune.study.record import StudyRecord
 from headtune.study.spec import StudySpec
 from headtune.surgery.checkpoint import Skeleton, load_checkpoint, read_skeleton
@@ -51,6 +53,7 @@ def planned_model(spec: StudySpec, text: str | None = None) -> PlannedModel:
         StorageError: the study holds nothing yet, or recommends nothing.
         PlanError: *text* is no legal plan of the study's model.
         TaskError: the task does not import, or a function of it failed.
+        StudyChangedError: the task's ``model`` returns another model than the study began with.
         SurgeryError: the model does not take the plan.
     """
     record = read(spec)
@@ -63,7 +66,9 @@ def planned_model(spec: StudySpec, text: str | None = None) -> PlannedModel:
         model = load_checkpoint(saved, lambda kept: copied(build_model(task, kept.params, spec.seed)))
         origin = f"the model that the verification left in {saved}"
     else:
-        setup = trial_setup(spec, check(spec), ranking=record.ranking)
+        checked = check(spec)
+        check_same_model(record.name, Ledger.read(spec.storage, spec.name).recall("checked"), checked_to_json(checked))
+        setup = trial_setup(spec, checked, ranking=record.ranking)
         model = build_planned(replace(setup, device="cpu"), task, plan, params, spec.seed)
         origin = _ORIGINS[record.weights] if record.trains else "the heads that the study left of the trained model"
     return PlannedModel(model=model.cpu().eval(), skeleton=skeleton, inputs=inputs, origin=origin)

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from headtune.errors import StudyChangedError
 from headtune.study.preparing import protocol_of
 from headtune.study.spec import StudySpec
 from headtune.trial import TaskReference
@@ -38,6 +39,31 @@ def fingerprint(spec: StudySpec) -> dict[str, Any]:
         "epochs": spec.search.epochs,
         "seed": spec.seed,
     }
+
+
+def check_same_model(study: str, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
+    """Make sure that the model is the one that the study began with.
+
+    Args:
+        study: its name.
+        before: what the check found when it began, as the storage keeps it; ``None`` where it begins now.
+        now: what the check finds now, in the same form.
+
+    Raises:
+        StudyChangedError: the model has other attention sites, or other trained weights.
+    """
+    if before is None:
+        return
+    if before["sites"] != now["sites"]:
+        raise StudyChangedError(
+            f"the model's attention sites are not those that study {study!r} began with: choose another name or "
+            "output, or bring the model back"
+        )
+    if before.get("kept", now["kept"]) != now["kept"]:
+        raise StudyChangedError(
+            f"the checkpoint that model() returns is another one than study {study!r} began with: choose another name "
+            "or output, or bring the checkpoint back"
+        )
 
 
 def versions() -> dict[str, str]:

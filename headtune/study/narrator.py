@@ -34,4 +34,4 @@ class Narrator:
         self._done += record.outcome.trained
         values = ", ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
         ending = values if record.outcome.value == "ok" else record.message
-        self.note(f"trial {record.number} {record.plan.label}: {ending} [{self._done} of {self._asked}]")
+        self.note(f"{record.title}: {ending} [{self._done} of {self._asked}]")

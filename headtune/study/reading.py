@@ -61,6 +61,7 @@ def checked_to_json(checked: Checked) -> dict[str, Any]:
         "baselines": plans_to_json(named),
         "space_size": checked.space.size,
         "trains": checked.trains,
+        "kept": checked.kept,
     }
 
 

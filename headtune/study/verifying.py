@@ -82,7 +82,7 @@ def _retrained(
     broker = ReplayBroker(
         ledger,
         [
-            Retraining(plan=trial.plan, params=trial.params, label=trial.label, repeat=repeat)
+            Retraining(plan=trial.plan, params=trial.params, repeat=repeat, label=trial.label, in_space=trial.in_space)
             for repeat in range(1, seeds + 1)
             for trial in chosen
         ],

@@ -1,9 +1,12 @@
 """Trained weights that are kept: which heads are worth most, and a model with the best of them left."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from headtune.diagnose import importance, norm_importance
@@ -80,6 +83,58 @@ def rank_heads(task: Task, model: nn.Module, inputs: Inputs, sites: Sequence[Att
     if wild:
         raise TaskError(f"task.loss: its gradient at the heads of {', '.join(wild)} is not finite; heads have no order")
     return ranking
+
+
+def weight_digests(model: nn.Module) -> dict[str, str]:
+    """Name → SHA-256 of the type, shape and bytes of every dense tensor in the state of *model*."""
+    return {name: _digest(tensor) for name, tensor in _tensors(model).items()}
+
+
+def kept_digest(model: nn.Module, other: Mapping[str, str], sites: Sequence[AttentionSite]) -> str:
+    """One digest of the weights that are trained: those that the person's function returns whatever the seed.
+
+    A head that is yet to be trained may be drawn anew each time; an attention block may not, since its own heads are
+    ranked and kept.
+
+    Args:
+        model: what the function returned.
+        other: :func:`weight_digests` of what it returned with another seed.
+        sites: the model's.
+
+    Raises:
+        TaskError: a site holds nothing but what is drawn anew, or constant.
+    """
+    tensors, now = _tensors(model), weight_digests(model)
+    kept = {name: digest for name, digest in now.items() if other.get(name) == digest}
+    for site in sites:
+        own = [name for name in tensors if name.startswith(f"{site.path}." if site.path else "")]
+        telling = [name for name in own if not _constant(tensors[name])]
+        if telling and not any(name in kept for name in telling):
+            raise TaskError(
+                f"task.model returns other weights each time it is called, as at {site.path or 'the model'}; load the "
+                "checkpoint in it, or write `weights: fresh`"
+            )
+    return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Those of the state whose bytes are their values."""
+    return {
+        name: tensor
+        for name, tensor in model.state_dict().items()
+        if type(tensor) is Tensor and tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized)
+    }
+
+
+def _digest(tensor: Tensor) -> str:
+    found = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+    found.update(tensor.cpu().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _constant(tensor: Tensor) -> bool:
+    """Whether its elements are all equal, as in biases that were never trained."""
+    return tensor.numel() < 2 or bool((tensor == tensor.reshape(-1)[0]).all())
 
 
 def _numbers(scores: dict[str, Tensor]) -> dict[str, tuple[float, ...]]:

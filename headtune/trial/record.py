@@ -11,6 +11,9 @@ from headtune.trial.messages import Kind, Measurement
 from headtune.trial.outcome import Outcome
 from headtune.trial.params import ParamValue
 
+OUTSIDE = "outside the space"
+"""The mark of a plan that is only compared with: what the person allowed does not hold it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
@@ -27,6 +30,7 @@ class TrialRecord:
         violations: constraint name → amount; ≤ 0 is met.
         curve: (report number from 1, value) of the first quality objective's metric.
         seconds: phase → wall seconds.
+        in_space: whether the search may choose its plan; a baseline outside of the space is only compared with.
     """
 
     number: int
@@ -46,12 +50,23 @@ class TrialRecord:
     seconds: Mapping[str, float] = field(default_factory=dict)
     started: datetime | None = None
     ended: datetime | None = None
+    in_space: bool = True
 
     def __repr__(self) -> str:
         state = "running" if self.outcome is None else self.outcome.value
         values = "".join(f", {name}={value:.6g}" for name, value in self.metrics.items())
         params = f", params={dict(self.params)}" if self.params else ""
         return f"TrialRecord({self.number}, {self.kind}, '{self.plan.label}'{params}, {state}{values})"
+
+    @property
+    def title(self) -> str:
+        """What a line about it begins with: ``trial 7 (present) 8-8-4``, ``verification 0 8-8-4``.
+
+        The search and the verification count each by itself.
+        """
+        name = "verification" if self.kind == "verify" else "trial"
+        marks = ", ".join(mark for mark in (self.label, "" if self.in_space else OUTSIDE) if mark)
+        return f"{name} {self.number}{f' ({marks})' if marks else ''} {self.plan.label}"
 
     @property
     def feasible(self) -> bool:

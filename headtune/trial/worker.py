@@ -1,5 +1,6 @@
 """One trial, from request to result: the pure work of a worker, whatever executor runs it."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -106,18 +107,12 @@ class _Trial:
             if task.train is not None:
                 train = task.train
                 self.clock.time("train", lambda: train(model, run))
-            metrics = self.clock.time("evaluate", lambda: self._quality(task, model, run))
-            test = (
-                {} if self.request.kind != "verify" else self.clock.time("test", lambda: self._test(task, model, run))
-            )
+            with self._kept(model):
+                metrics = self.clock.time("evaluate", lambda: self._quality(task, model, run))
+                test = self.clock.time("test", lambda: self._test(task, model, run))
         finally:
             handle.remove()
-        missing = [goal.metric for goal in self.setup.objectives if not goal.measured and goal.metric not in metrics]
-        if missing:
-            came = ", ".join(sorted(metrics)) or "nothing"
-            raise MetricError(f"never reported {', '.join(missing)}; it reported {came}")
         run.clear()
-        self._keep(model)
         return TrialResult(
             outcome=Outcome.OK,
             message=Outcome.OK.sentence if task.train is not None else _UNTRAINED,
@@ -126,24 +121,39 @@ class _Trial:
             seconds=self.clock.seconds,
         )
 
-    def _keep(self, model: nn.Module) -> None:
-        """Leave a finalist's model, trained on the first fresh seed."""
+    @contextmanager
+    def _kept(self, model: nn.Module) -> Iterator[None]:
+        """Leave a finalist's model, trained on the first fresh seed, where it comes through what is done inside.
+
+        It is written before that, since the person's functions may change the model that they judge.
+        """
         setup, request = self.setup, self.request
-        if setup.models_dir is not None and request.kind == "verify" and request.repeat == 1:
-            skeleton = Skeleton(plan=request.plan, hold=setup.hold, params=request.params)
-            counts = request.plan.label.replace("/", "_")[:60]  # 8/2 would be a folder in a folder
-            save_checkpoint(model, setup.models_dir / f"{counts}-{request.key[:6]}", skeleton)
+        if setup.models_dir is None or request.kind != "verify" or request.repeat != 1:
+            yield
+            return
+        counts = request.plan.label.replace("/", "_")[:60]  # 8/2 would be a folder in a folder
+        folder = setup.models_dir / f"{counts}-{request.key[:6]}"
+        save_checkpoint(model, folder, Skeleton(plan=request.plan, hold=setup.hold, params=request.params))
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def _quality(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
-        reported = dict(run.last)
-        if task.evaluate is None:
-            return reported
-        metrics = returned_metrics("evaluate", task.evaluate(model))
-        run.check_finite(metrics)
-        return reported | metrics
+        metrics = dict(run.last)
+        if task.evaluate is not None:
+            told = returned_metrics("evaluate", task.evaluate(model))
+            run.check_finite(told)
+            metrics |= told
+        missing = [goal.metric for goal in self.setup.objectives if not goal.measured and goal.metric not in metrics]
+        if missing:
+            came = ", ".join(sorted(metrics)) or "nothing"
+            raise MetricError(f"never reported {', '.join(missing)}; it reported {came}")
+        return metrics
 
     def _test(self, task: Task, model: nn.Module, run: Run) -> dict[str, float]:
-        if task.test is None:
+        if task.test is None or self.request.kind != "verify":
             return {}
         metrics = returned_metrics("test", task.test(model))
         run.check_finite(metrics)

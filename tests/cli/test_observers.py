@@ -61,9 +61,9 @@ def a_whole_study(observer: Observer, clock: Clock) -> None:
     observer.plan(2, 0)
 
 
-def test_plain_lines_say_phases_notes_failures_and_how_far_it_is_but_not_every_trial() -> None:
+def test_plain_lines_say_phases_notes_every_ended_trial_and_how_far_it_is() -> None:
     clock, lines = Clock(), list[str]()
-    a_whole_study(Lines(GOALS, lines.append, every_s=5, clock=clock), clock)
+    a_whole_study(Lines(GOALS, lines.append, clock=clock), clock)
     assert lines == [
         "check: train.py:task",
         "profile: timing plans before any training",
@@ -71,7 +71,10 @@ def test_plain_lines_say_phases_notes_failures_and_how_far_it_is_but_not_every_t
         "search: 0 of 6 done",
         "sampler random: as asked",
         "search: trial 0 2: acc 0.9, latency_ms 3 [1 of 6 done, about 10 s left]",
+        "search: trial 1 2: acc 0.91, latency_ms 4 [2 of 6 done, about 8 s left]",
+        "search: trial 2 2: acc 0.92, latency_ms 5 [3 of 6 done, about 6 s left]",
         "search: trial 3 2: acc 0.93, latency_ms 6 [4 of 6 done, about 4 s left]",
+        "search: trial 4 2: acc 0.94, latency_ms 7 [5 of 6 done, about 2 s left]",
         "search: trial 5 2: broken [5 of 6 done, 1 crashed, about 2 s left]",
         "search: trial 6 2: acc 0.8, latency_ms 2 [6 of 6 done, 1 crashed]",
         "verify: 2 plans × 1 seeds",
@@ -79,21 +82,16 @@ def test_plain_lines_say_phases_notes_failures_and_how_far_it_is_but_not_every_t
     ]
 
 
-def test_lines_become_rarer_and_a_failure_is_told_once() -> None:
-    lines, clock = [], Clock()
-    observer = Lines(GOALS, lines.append, clock=clock)
-    observer.plan(100_000, 0)
-    lines.clear()
-    written = []
-    for number in range(1200):  # one trial a second, every tenth fails in the same way
-        clock.now = float(number)
-        observer.trial(running(number))
+def test_a_burst_of_trials_skips_none_and_a_failure_is_told_each_time() -> None:
+    lines = list[str]()
+    observer = Lines(GOALS, lines.append, clock=Clock())  # all within one moment
+    observer.phase("search")
+    for number in range(100):
         end(observer, number, 0.5, 3.0, Outcome.CRASHED if number % 10 == 9 else Outcome.OK)
-        written.append(len(lines))
-    assert 10 <= written[59] <= 14, "about every 5 s in the first minute"
-    assert 30 <= written[-1] - written[599] <= 60, "every 10 to 20 s from the tenth to the twentieth minute"
-    first = next(line for line in lines if "trial 9 " in line)
-    assert "broken" in first, "a new failure is told at once"
+    told = [re.match(r"search: trial (\d+) 2: (\w+)", line) for line in lines[1:]]
+    assert [(int(one[1]), one[2]) for one in told if one] == [
+        (number, "broken" if number % 10 == 9 else "acc") for number in range(100)
+    ]
 
 
 def test_running_trials_write_no_lines() -> None:

@@ -105,6 +105,14 @@ def test_the_table_has_a_row_for_each_plan_with_its_spread_and_what_it_is(verifi
     }
 
 
+def test_a_baseline_outside_of_the_space_is_marked_whether_it_was_verified_or_not(verified: StudyRecord) -> None:
+    trials = (trial(0, 4, 0.90, 200), trial(1, 1, 0.80, 100, kind="baseline", label="rule", in_space=False))
+    finalists = (verified.finalists[0], replace(verified.finalists[2], feasible=True, in_space=False))
+    for record in (replace(verified, trials=trials, finalists=()), replace(verified, trials=(), finalists=finalists)):
+        marked = [line.split()[1] for line in text(front_rows(record, front_table(record))) if "outside the" in line]
+        assert marked == ["1"]
+
+
 def test_the_page_says_which_plan_and_why_and_what_to_know(verified: StudyRecord) -> None:
     lines = text(*result_page(verified))
     assert "Use 8 heads." in lines

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from headtune.cli.progress import Progress
-from headtune.cli.trial_wording import tally, trial_ending, trial_name, trial_state
+from headtune.cli.trial_wording import tally, trial_ending, trial_state
 from headtune.heads import HeadCount, HeadPlan
 from headtune.pareto import Objective
 from headtune.trial import Outcome, TrialRecord
@@ -20,11 +20,6 @@ RUNNING = TrialRecord(
     outcome=None,
 )
 DONE = replace(RUNNING, outcome=Outcome.OK, metrics={"acc": 0.95704, "latency_ms": 3.21456, "other": 1.0})
-
-
-def test_names() -> None:
-    assert trial_name(RUNNING) == "trial 7 8-8/2"
-    assert trial_name(replace(RUNNING, label="present")) == "trial 7 (present) 8-8/2"
 
 
 def test_a_trial_that_ended_well_says_its_objectives() -> None:

@@ -53,6 +53,7 @@ def test_the_file_holds_the_record(record: StudyRecord) -> None:
         assert (row["kind"], row["outcome"]) == (trial.kind, trial.outcome.value)
         assert row["reason"] == reason(trial)
         assert (row["seed"], row["repeat"], row["feasible"]) == (trial.seed, trial.repeat, trial.feasible)
+        assert row["in_space"] is trial.in_space
         assert part(row, "metric") == dict(trial.metrics)
         assert part(row, "test") == dict(trial.test_metrics)
         assert part(row, "violation") == dict(trial.violations)

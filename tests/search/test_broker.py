@@ -98,6 +98,7 @@ def test_baselines_come_first_in_full_and_freeze_the_reference_point(kit: Module
     present, rule, _ = ledger.trials()[:3]
     assert (present.outcome, present.feasible) == (Outcome.OK, False)
     assert (rule.outcome, rule.feasible) == (Outcome.OK, True)
+    assert [record.number for record in ledger.trials() if not record.in_space] == [rule.number]
 
 
 def test_the_reference_point_stays_frozen(kit: ModuleType, url: str) -> None:
@@ -116,7 +117,7 @@ def test_fewer_trials_than_baselines_train_the_first(kit: ModuleType, ledger: Le
     broker = SearchBroker(ledger, kit.space_of(), rules(trials=2), baselines=baselines, observer=listener)
     kit.drive(broker, kit.Problem())
     assert [record.label for record in ledger.trials()] == ["present", "rule"]
-    assert listener.notes == ["2 trials are fewer than the baselines: the last 1 of them are left out"]
+    assert listener.notes == ["2 trials are fewer than the baselines; left out: mixed"]
 
 
 def test_without_any_good_baseline_the_search_goes_on(kit: ModuleType, ledger: Ledger) -> None:

@@ -132,7 +132,7 @@ def test_a_lost_trial_is_started_again_first_and_at_most_twice(course: Course, l
     assert [draft.repeat for draft in course.again] == [5]
     (record,) = ledger.trials()
     assert (record.outcome, record.message) == (Outcome.CRASHED, "lost its worker 3 times: killed")
-    assert ear.notes == [f"trial {n} lost its worker (killed); it is started again" for n in range(LOSSES - 1)]
+    assert ear.notes == [f"trial {n} 4 lost its worker (killed); it is started again" for n in range(LOSSES - 1)]
     assert [trial.outcome for trial in course.ended] == [Outcome.CRASHED]
 
 
@@ -175,7 +175,7 @@ def test_a_traceback_goes_to_the_log_alone(course: Course, caplog: pytest.LogCap
         ended = course.finish(0, TrialResult(outcome=Outcome.CRASHED, message="no", detail="Traceback: …"))
     assert ended is not None
     assert "Traceback" not in str(ended)
-    assert caplog.messages == ["trial 0: no\nTraceback: …"]
+    assert caplog.messages == ["trial 0 4: no\nTraceback: …"]
 
 
 def test_a_twin_has_the_same_plan_and_the_same_values_of_the_params_asked_for(course: Course) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import headtune
-from headtune.errors import SpecError, TaskError
+from headtune.errors import SpecError, StudyChangedError, TaskError
 from headtune.heads import HeadCount, HeadPlan, SpaceOptions
 from headtune.pareto import Objective
 from headtune.report import write_report
@@ -17,6 +17,7 @@ from headtune.report.tables import trials_frame
 from headtune.search import Ledger
 from headtune.study import StudyRecord, StudySpec, VerifyOptions, check, read, search
 from headtune.study.driver import RANKED
+from headtune.study.exporting import planned_model
 from headtune.trial import Outcome, Silent, TaskReference
 from headtune.trial.importing import import_file
 
@@ -202,3 +203,87 @@ def test_ray_finds_the_same_as_this_process(make_spec: MakeSpec, tmp_path: Path)
         trial.plan: trial.metrics for trial in inline.trials
     }
     assert torch.get_num_threads() == 1
+
+
+FILE = """
+import pathlib
+import sys
+
+import torch
+
+import headtune
+
+sys.path.insert(0, {tasks!r})
+import trained
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Judge(torch.nn.Module):
+    \"\"\"The trained stack, with a new head on it.\"\"\"
+
+    def __init__(self):
+        super().__init__()
+        self.stack = trained.Stack(4)
+        self.head = torch.nn.Linear(trained.WIDTH, trained.WIDTH)
+
+    def forward(self, x):
+        return self.head(self.stack(x))
+
+
+def model():
+    made = Judge()
+    if (HERE / "weights.pt").exists():
+        made.stack.load_state_dict(torch.load(HERE / "weights.pt"))
+    return made
+
+
+task = headtune.Task(
+    model=model,
+    inputs=lambda batch_size, seq_len: (torch.randn(batch_size, 5, trained.WIDTH),),
+    evaluate=lambda model: {{"likeness": model(trained.data(0)).detach().square().mean().item()}},
+)
+"""
+
+
+def from_a_file(make_spec: MakeSpec, tmp_path: Path, **changes: Any) -> StudySpec:
+    """A study of a checkpoint beside its task's file, under a head that is drawn anew."""
+    (tmp_path / "judge.py").write_text(FILE.format(tasks=str(TASKS)))
+    return keeping(make_spec, task=TaskReference(target="judge.py:task", base=tmp_path), **changes)
+
+
+def write_checkpoint(tmp_path: Path, bias: float) -> None:
+    stack = import_file(TASKS / "trained.py", "trained").trained(4)
+    state = {name: tensor.clone() for name, tensor in stack.state_dict().items()}
+    state["layers.1.out.bias"] += bias
+    torch.save(state, tmp_path / "weights.pt")
+
+
+def test_a_study_does_not_go_on_over_another_checkpoint(make_spec: MakeSpec, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 0.0)
+    first = search(from_a_file(make_spec, tmp_path, trials=2, verify=VerifyOptions(top=1, seeds=0)))
+    more = from_a_file(make_spec, tmp_path, trials=3, verify=VerifyOptions(top=1, seeds=0))
+    write_checkpoint(tmp_path, 1.0)
+    for work in (search, lambda spec: planned_model(spec, "*=1")):
+        with pytest.raises(StudyChangedError) as caught:
+            work(more)
+        assert str(caught.value) == (
+            "the checkpoint that model() returns is another one than study 'tiny' began with: choose another name or "
+            "output, or bring the checkpoint back"
+        )
+    write_checkpoint(tmp_path, 0.0)
+    assert search(more).trials[:2] == first.trials
+
+
+def test_weights_that_are_kept_are_not_drawn_anew_in_an_attention_block(make_spec: MakeSpec, tmp_path: Path) -> None:
+    spec = from_a_file(make_spec, tmp_path)
+    with pytest.raises(TaskError) as caught:
+        check(spec)
+    assert str(caught.value) == (
+        "task.model returns other weights each time it is called, as at stack.layers.0; load the checkpoint in it, "
+        "or write `weights: fresh`"
+    )
+    write_checkpoint(tmp_path, 0.0)
+    found = check(spec).kept
+    assert check(replace(spec, seed=5)).kept == found != ""  # the head, which is drawn anew, is no part of it
+    assert check(make_spec()).kept == ""

@@ -10,7 +10,11 @@ import pytest
 from headtune.errors import Infeasible, MetricError, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
 from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
 from headtune.pareto import Objective
+from headtune.report.front_rows import front_table
+from headtune.report.page import render_page
+from headtune.report.tables import front_frame, trials_frame
 from headtune.study import StudySpec, VerifyOptions, read, search
+from headtune.study.narrator import Narrator
 from headtune.study.searching import FINISHED
 from headtune.timing import LatencyProtocol
 from headtune.trial import FloatParam, Outcome, Silent
@@ -221,3 +225,34 @@ def test_a_plan_that_alone_reports_other_things_costs_only_its_trial(make_spec: 
     by_outcome = Counter(trial.outcome for trial in record.trials)
     assert by_outcome[Outcome.OK] == 5
     assert all(trial.plan.counts[0][1].num_heads == 16 for trial in record.trials if trial.outcome is Outcome.CRASHED)
+
+
+def test_a_baseline_outside_of_the_space_is_marked_everywhere_and_never_recommended(
+    make_spec: MakeSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Under head_dim the rule of thumb, 1-1, is the smallest plan by far.
+    space = SpaceOptions(hold="head_dim", heads=(2, 3))
+    spec = make_spec(space=space, trials=7, epochs=1, verify=VerifyOptions(top=9, seeds=1))
+    record = search(spec, Narrator())
+    outside = {trial.plan.label for trial in record.trials if trial.plan.label not in ("2-2", "2-3", "3-2", "3-3")}
+    assert outside == {"4-4", "1-1"}
+    assert {trial.plan.label for trial in record.trials if not trial.in_space} == outside
+    assert {trial.plan.label for trial in record.verify_trials if not trial.in_space} == outside
+    assert record.verdict is not None
+    assert record.verdict.recommended is not None
+    assert record.finalists[record.verdict.recommended].in_space
+    for frame in (trials_frame(record), front_frame(record)):
+        assert set(frame["plan"][~frame["in_space"].astype(bool)]) <= {
+            str(record.present),
+            str(record.baselines["rule"]),
+        }
+        assert not frame["in_space"].all()
+    page = render_page(record, front_table(record), {})
+    assert page.count('<span class="tag">outside the space</span>') >= 2
+    assert page.count("rule of thumb, outside the space") == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if "outside the space" in line]
+    again = next(trial.number for trial in record.verify_trials if trial.label == "rule")
+    assert [line.split(":")[1].strip() for line in lines if "(rule" in line] == [
+        "trial 1 (rule, outside the space) 1-1",
+        f"verification {again} (rule, outside the space) 1-1",
+    ]

@@ -1,5 +1,6 @@
 """Trained heads: ranked as planted, pruned as ``headtune.prune`` does with the planted mask, merged where asked."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from headtune.heads import HeadCount, HeadPlan, HeadRanking
 from headtune.surgery import find_sites
 from headtune.trial import Task
 from headtune.trial.importing import import_file
-from headtune.trial.keeping import SCORED_BATCHES, kept_model, rank_heads
+from headtune.trial.keeping import SCORED_BATCHES, kept_digest, kept_model, rank_heads, weight_digests
 
 TASK = Path(__file__).parents[1] / "tasks" / "trained.py"
 PATHS = ("layers.0", "layers.1")
@@ -165,3 +166,41 @@ def test_a_gradient_that_is_not_finite_ranks_nothing(trained: ModuleType) -> Non
     assert str(caught.value) == (
         "task.loss: its gradient at the heads of layers.0, layers.1 is not finite; heads have no order"
     )
+
+
+class Odd(nn.Module):
+    """State of every kind of dense tensor, and some that are none."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.turned = nn.Parameter(torch.full((2, 3), value, dtype=torch.bfloat16).t())
+        self.register_buffer("number", torch.tensor(3))
+        self.register_buffer("empty", torch.zeros(0, 2))
+        self.register_buffer("wave", torch.tensor([1 + 2j]).conj())
+        self.register_buffer("sparse", torch.eye(2).to_sparse())
+        self.register_buffer("nowhere", torch.zeros(2, device="meta"))
+
+
+def test_equal_bytes_have_equal_digests_and_others_others() -> None:
+    one, same, other = weight_digests(Odd(1.0)), weight_digests(Odd(1.0)), weight_digests(Odd(1.5))
+    assert one == same
+    assert one.keys() == {"turned", "number", "empty", "wave"}
+    assert {name for name in one if one[name] != other[name]} == {"turned"}
+    zeros = (torch.zeros(4), torch.zeros(2, 2), torch.zeros(2).double())  # 16 bytes each
+    assert len({weight_digests(nn.ParameterList([tensor]))["0"] for tensor in zeros}) == 3
+
+
+def test_an_adapter_that_is_drawn_anew_beside_trained_weights_is_let_through(trained: ModuleType) -> None:
+    def adapted(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        model = deepcopy(trained.trained(4))
+        for layer in model.layers:
+            layer.adapter = nn.Parameter(torch.randn(2))
+        return model
+
+    first, second = adapted(0), adapted(1)
+    sites = find_sites(first, (trained.data(0),))
+    assert kept_digest(first, weight_digests(second), sites) == kept_digest(second, weight_digests(first), sites)
+    drawn = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])})
+    with pytest.raises(TaskError, match=r"returns other weights each time it is called, as at layers\.0;"):
+        kept_digest(drawn, {}, sites)

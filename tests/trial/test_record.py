@@ -25,6 +25,14 @@ def test_a_trial_that_runs_knows_nothing_yet() -> None:
     assert (RUNNING.metrics, RUNNING.violations, RUNNING.curve, RUNNING.latency) == ({}, {}, (), None)
 
 
+def test_a_title_says_which_it_is_of_which_phase_and_what_is_odd_about_it() -> None:
+    assert RUNNING.title == "trial 0 4"
+    rule = replace(RUNNING, number=7, kind="baseline", label="rule")
+    assert rule.title == "trial 7 (rule) 4"
+    assert replace(rule, in_space=False).title == "trial 7 (rule, outside the space) 4"
+    assert replace(RUNNING, kind="verify").title == "verification 0 4"
+
+
 @pytest.mark.parametrize("outcome", Outcome)
 @pytest.mark.parametrize(("violation", "feasible"), [(-1.0, True), (0.0, True), (0.1, False)])
 def test_only_what_was_trained_to_the_end_and_is_feasible_is_on_offer(

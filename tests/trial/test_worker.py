@@ -165,6 +165,42 @@ def test_verify_trials_are_not_measured_and_get_their_test_score_and_model(tmp_p
     assert task.test(model) == result.test_metrics
 
 
+def judged_by(path: Path, **judges: Callable[[nn.Module], Mapping[str, float]]) -> tuple[TrialSetup, Any]:
+    """How a verification of two heads ends where these functions judge its model."""
+    task = replace(setup().task.load(), **judges)
+    wanted = setup(models_dir=path)
+    return wanted, run_trial(
+        replace(wanted, task=TaskObject(task)), request(plan(2), kind="verify", repeat=1), Recorder()
+    )
+
+
+@torch.no_grad()
+def zeroed(model: nn.Module) -> Mapping[str, float]:
+    for parameter in model.parameters():
+        parameter.zero_()
+    return {"other": 0.0}
+
+
+@pytest.mark.parametrize("judge", ["evaluate", "test"])
+def test_the_model_is_left_as_it_was_trained_whatever_judging_does_to_it(tmp_path: Path, judge: str) -> None:
+    wanted, result = judged_by(tmp_path, **{judge: zeroed})
+    assert result.outcome is Outcome.OK
+    (folder,) = tmp_path.iterdir()
+    task = wanted.task.load()
+    model = load_checkpoint(folder, lambda skeleton: build_planned(wanted, task, skeleton.plan, skeleton.params, 99))
+    assert import_file(TASKS / "tiny.py", "tiny").score(model, 1) == result.metrics["quality"]
+
+
+@pytest.mark.parametrize("judge", ["evaluate", "test"])
+def test_a_model_that_cannot_be_judged_is_not_left(tmp_path: Path, judge: str) -> None:
+    def broken(model: nn.Module) -> Mapping[str, float]:
+        raise ValueError("no data")
+
+    _, result = judged_by(tmp_path, **{judge: broken})
+    assert result.outcome is Outcome.CRASHED
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_threads_are_pinned_and_put_back() -> None:
     before = torch.get_num_threads()
     run_trial(setup(threads=before + 1), request(plan(2)), Recorder())
