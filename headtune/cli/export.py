@@ -1,5 +1,6 @@
 """``headtune export``."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -9,7 +10,7 @@ from headtune.cli.guard import guard
 from headtune.cli.options import Overrides, StudyPath, Verbose
 from headtune.cli.terminal import say, show
 from headtune.cli.wording import place
-from headtune.errors import InputError, StorageError
+from headtune.errors import InputError
 
 if TYPE_CHECKING:
     from headtune.surgery.programs import ProgramFormat
@@ -20,7 +21,8 @@ _OWN = "headtune"
 def export(
     study: StudyPath,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to write; a model in it is replaced.", show_default=False)
+        Path,
+        typer.Argument(metavar="DIR", help="Where to write; what was exported there before goes.", show_default=False),
     ],
     plan: Annotated[
         str | None,
@@ -53,18 +55,19 @@ def export(
         spec = load_kept_study(study, overrides or ())
         from headtune.study.exporting import planned_model
         from headtune.surgery.checkpoint import save_checkpoint
-        from headtune.surgery.programs import write_program
+        from headtune.surgery.programs import PROGRAM_FILES, write_program
 
         program = _program(kind)
         made = planned_model(spec, plan)
         say(f"plan: {made.skeleton.plan}")
         say(f"weights: {made.origin}")
-        try:
-            files = [] if program is None else [write_program(made.model, made.inputs, folder, program)]
+        if program is None:
             save_checkpoint(made.model, folder, made.skeleton)
-        except OSError as error:
-            raise StorageError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
-        show(place(folder), *map(place, files))
+            show(place(folder))
+        else:
+            write = partial(write_program, made.model, made.inputs, kind=program)
+            save_checkpoint(made.model, folder, made.skeleton, beside=write)
+            show(place(folder), place(folder / PROGRAM_FILES[program]))
 
 
 def _program(kind: str) -> "ProgramFormat | None":

@@ -1,6 +1,7 @@
 """A linear map of which several output features are one and the same."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +58,13 @@ class SharedLinear(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         """``(…, in_features)`` to ``(…, out_features)``."""
         return F.linear(input, self.weight, self.bias).index_select(-1, self.source)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        numbers = self.source
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.source.dtype != numbers.dtype:  # module.type(…) casts them too, and a float does not hold them all
+            self.source = numbers.to(self.source.device)
+        return self
 
     def extra_repr(self) -> str:
         """The sizes, as ``nn.Linear`` shows them."""

@@ -1,36 +1,33 @@
 """A trained model on disk: its tensors, and what rebuilds its skeleton."""
 
 import inspect
-import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from headtune.errors import StorageError
+import headtune.rules as rules
+from headtune.errors import InputError, StorageError
 from headtune.heads import HeadPlan, Hold
 from headtune.surgery.refusals import check_workable
 from headtune.surgery.saving.declared import declared_counts
 from headtune.surgery.saving.document import described_edits, plan_of
+from headtune.surgery.saving.files import CONFIG, PLAN, TENSORS, earlier_files
 from headtune.surgery.saving.folders import written_whole
+from headtune.surgery.saving.plan_file import PlanFile, decoded, encoded, read_plan, write_plan
 from headtune.surgery.saving.pretrained import (
-    CONFIG,
     attention_of,
     is_pretrained,
     is_pretrained_class,
     load_pretrained,
+    refuse_auto_class,
     save_pretrained,
 )
 from headtune.surgery.saving.rebuilding import rebuilt
 from headtune.surgery.saving.tensors import read_tensors, write_tensors
-
-TENSORS = "model.safetensors"
-BUFFERS = "buffers.safetensors"
-PLAN = "plan.json"
-
-_STALE = ("model*.safetensors", "model.safetensors.index.json", BUFFERS, PLAN, CONFIG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +54,18 @@ def save(model: nn.Module, folder: str | Path, *, params: Mapping[str, Any] | No
 
     Args:
         model: stays as it is; a compiled one is saved as the module inside.
-        folder: is made; an earlier model in it is replaced.
-        params: what ``build`` takes, such as the params of a study.
+        folder: is made; an earlier model in it is replaced, with all that was exported beside it; other files stay.
+        params: what ``build`` takes, such as the params of a study: text, numbers, and containers of these.
 
     Raises:
+        InputError: *folder* is no path, or *params* is no mapping.
         SurgeryError: the model is wrapped for parallel training.
         StorageError: the folder cannot be written, or something in the model is no tensor or number (every one).
     """
+    check_workable(model)
     model = _eager(model)
-    save_checkpoint(model, Path(folder), Skeleton(plan=plan_of(model), hold=None, params=params or {}))
+    skeleton = Skeleton(plan=plan_of(model), hold=None, params={} if params is None else params)
+    save_checkpoint(model, _path(folder), skeleton)
 
 
 def load(folder: str | Path, build: Callable[..., nn.Module]) -> nn.Module:
@@ -77,37 +77,51 @@ def load(folder: str | Path, build: Callable[..., nn.Module]) -> nn.Module:
             params that were saved, it gets those that it names. Or the class of a transformers model.
 
     Raises:
+        InputError: *folder* is no path, or *build* cannot be called.
         StorageError: the folder holds no saved model, or not of what *build* returns (every tensor that does not fit).
     """
-    folder = Path(folder)
+    folder = _path(folder)
+    if not callable(build):
+        raise InputError(f"build: must be a function that returns the model, or a class{rules.came(build)}")
+    refuse_auto_class(folder, build)
     if is_pretrained_class(build):
         return load_pretrained(folder, build)
     if not (folder / PLAN).exists() and (folder / CONFIG).exists():
         raise StorageError(f"{folder} was written by save_pretrained: load it by the model's class, as in BertModel")
-    return load_checkpoint(folder, lambda skeleton: build(**_named(build, skeleton.params)))
+    return load_checkpoint(folder, lambda skeleton: build(**_named(build, skeleton.params, folder)))
 
 
-def save_checkpoint(model: nn.Module, folder: Path, skeleton: Skeleton) -> None:
+def save_checkpoint(
+    model: nn.Module, folder: Path, skeleton: Skeleton, *, beside: Callable[[Path], object] | None = None
+) -> None:
     """Write *model* as :func:`save` does, with a given plan, hold and params.
+
+    Args:
+        model: as in :func:`save`.
+        folder: as in :func:`save`.
+        skeleton: the plan, hold and params.
+        beside: writes further files into the folder that it gets; they come and go with the model.
 
     Raises:
         StorageError: as :func:`save` does.
     """
     check_workable(model)
-    content = {
-        "plan": skeleton.plan.to_json(),
-        "hold": skeleton.hold,
-        "params": dict(skeleton.params),
-        "modules": described_edits(model),
-        "declared": declared_counts(model),
-    }
-    with written_whole(folder, last=PLAN, stale=_STALE) as unfinished:
+    said = PlanFile(
+        plan=skeleton.plan,
+        hold=skeleton.hold,
+        params=encoded(skeleton.params),
+        modules=described_edits(model),
+        declared=declared_counts(model),
+    )
+    last = CONFIG if is_pretrained(model) else PLAN  # without which nothing loads
+    with written_whole(folder, last=last, stale=earlier_files(folder)) as unfinished:
         if is_pretrained(model):
             save_pretrained(model, unfinished)
-            write_tensors(model, unfinished / BUFFERS, only_unlisted=True)
         else:
             write_tensors(model, unfinished / TENSORS)
-        (unfinished / PLAN).write_text(json.dumps(content, indent=1))
+        if beside is not None:
+            beside(unfinished)
+        write_plan(replace(said, files=(*sorted(file.name for file in unfinished.iterdir()), PLAN)), unfinished)
 
 
 def read_skeleton(folder: Path) -> Skeleton:
@@ -116,8 +130,7 @@ def read_skeleton(folder: Path) -> Skeleton:
     Raises:
         StorageError: the folder holds no saved model.
     """
-    content = _read(folder)
-    return Skeleton(plan=HeadPlan.from_json(content["plan"]), hold=content["hold"], params=content["params"])
+    return _skeleton(read_plan(folder), folder)
 
 
 def load_checkpoint(folder: Path, build: Callable[[Skeleton], nn.Module]) -> nn.Module:
@@ -130,18 +143,21 @@ def load_checkpoint(folder: Path, build: Callable[[Skeleton], nn.Module]) -> nn.
     Raises:
         StorageError: the folder holds no saved model, or its tensors are not those of the skeleton.
     """
-    content = _read(folder)
-    built: object = build(read_skeleton(folder))
+    said = read_plan(folder)
+    built: object = build(_skeleton(said, folder))
     if not isinstance(built, nn.Module):
         raise StorageError(f"build returned {type(built).__name__}; it must return a torch.nn.Module")
     if is_pretrained(built):
         return load_pretrained(folder, type(built), attention_of(built)).train(built.training)
-    model = rebuilt(built, content.get("modules", {}))
+    try:
+        model = rebuilt(built, said.modules)
+    except StorageError as error:
+        raise StorageError(*(f"{folder / PLAN}: {problem}" for problem in error.problems)) from error
     read_tensors(model, folder / TENSORS)
-    found, declared = declared_counts(model), content.get("declared", {})
+    found = declared_counts(model)
     problems = [
         f"{folder}: {name} is {found.get(name)} in {type(model).__name__}, but was saved as {count}"
-        for name, count in declared.items()
+        for name, count in said.declared.items()
         if found.get(name) != count
     ]
     if problems:
@@ -149,19 +165,34 @@ def load_checkpoint(folder: Path, build: Callable[[Skeleton], nn.Module]) -> nn.
     return model
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / PLAN).read_text())
-        return {"plan": content["plan"], "hold": content["hold"], "params": content["params"], **content}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StorageError(f"{folder}: no saved model ({error}); it needs {PLAN} and {TENSORS}") from error
+def _path(folder: object) -> Path:
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"folder: must be a path{rules.came(folder)}")
+    return Path(folder)
 
 
-def _named(build: Callable[..., nn.Module], params: Mapping[str, Any]) -> dict[str, Any]:
+def _skeleton(said: PlanFile, folder: Path) -> Skeleton:
+    return Skeleton(plan=said.plan, hold=said.hold, params=decoded(said.params, folder))
+
+
+def _named(build: Callable[..., nn.Module], params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Those of *params* that *build* names; all of them where it takes ``**kwargs``."""
-    accepted = inspect.signature(build).parameters if params else {}
+    try:
+        signature = inspect.signature(build)
+    except (TypeError, ValueError):  # built into Python: it does not say what it takes
+        return dict(params)
+    accepted = signature.parameters
     every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
-    return {name: value for name, value in params.items() if every or name in accepted}
+    given = {name: value for name, value in params.items() if every or name in accepted}
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        saved = ", ".join(params) or "none"
+        raise StorageError(
+            f"{folder}: build cannot be called ({error}); of its arguments it gets the saved params ({saved}): "
+            "save the model with params, or wrap build in a function that needs no more"
+        ) from None
+    return given
 
 
 def _eager(model: nn.Module) -> nn.Module:

@@ -67,3 +67,11 @@ def test_a_study_without_a_search(run: Run, study: Path, tmp_path: Path) -> None
     code, out, err = run("export", study, tmp_path / "x")
     assert (code, out) == (2, "")
     assert "run the search first" in err
+
+
+def test_an_export_replaces_all_of_an_earlier_one(run: Run, finished: Path, tmp_path: Path) -> None:
+    for extra in (["--format", "torch"], []):
+        code, _, err = run("export", finished, tmp_path / "small", *extra)
+        assert code == 0, err
+        names = sorted(file.name for file in (tmp_path / "small").iterdir())
+        assert names == ["model.pt2"] * bool(extra) + ["model.safetensors", "plan.json"]

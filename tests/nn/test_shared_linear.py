@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -33,3 +35,13 @@ def test_what_is_put_out_is_saved_and_loaded() -> None:
     loaded.load_state_dict(saved.state_dict())
     assert loaded.source.tolist() == [1, 0, 1, 1]
     assert saved.half().source.dtype == torch.long
+
+
+@pytest.mark.parametrize("cast", [lambda x: x.type(torch.bfloat16), lambda x: x.half(), lambda x: x.to("meta")])
+def test_a_cast_leaves_the_numbers_of_the_features(cast: Callable[[SharedLinear], SharedLinear]) -> None:
+    shared = SharedLinear(2, 300, 2)
+    shared.put_out([257, 299])  # no bfloat16 holds these
+    shared = cast(shared)
+    assert shared.source.dtype == torch.long
+    assert shared.source.is_meta or shared.source.tolist() == [257, 299]
+    assert shared(torch.ones(1, 2, dtype=shared.weight.dtype, device=shared.weight.device)).shape == (1, 2)

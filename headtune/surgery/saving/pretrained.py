@@ -9,20 +9,22 @@ import copy
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import StorageError, in_words
 from headtune.nn import HeadedAttention
 from headtune.surgery.saving.document import described_edits
+from headtune.surgery.saving.files import BUFFERS, CONFIG, KEY, PLAN, weight_files
+from headtune.surgery.saving.plan_file import read_plan
 from headtune.surgery.saving.rebuilding import rebuilt
-from headtune.surgery.saving.tensors import cast_as_saved
+from headtune.surgery.saving.tensors import cast_as_saved, check_readable, write_tensors
 from headtune.surgery.saving.values import Json
 
-CONFIG = "config.json"
-_KEY = "headtune"
 _REFUSAL = "headtune changed the attention of this model; load it with headtune.load(folder, ModelClass)"
 _EVERYWHERE = ("eager", "sdpa")
 """Attention implementations that need no further package; the same one gives the same bits."""
@@ -58,7 +60,7 @@ def inscribe(model: nn.Module) -> None:
         modules = described_edits(model)
         inscription = _inscription(model, modules) if _changed(modules) else {}
     except StorageError as error:
-        inscription = {_KEY: {"problems": list(error.problems)}, **_MARKERS}
+        inscription = {KEY: {"problems": list(error.problems)}, **_MARKERS}
     old = vars(model)["config"]
     new = copy.copy(old)
     vars(new).update(inscription)
@@ -82,8 +84,9 @@ def save_pretrained(model: Any, folder: Path) -> None:  # noqa: ANN401
             raise
         raise StorageError(f"{absent} has no values: it is on the meta device; load the model first") from error
     file = folder / CONFIG
-    config = {key: value for key, value in json.loads(file.read_text()).items() if key not in (_KEY, *_MARKERS)}
+    config = {key: value for key, value in json.loads(file.read_text()).items() if key not in (KEY, *_MARKERS)}
     file.write_text(json.dumps(config | inscription, indent=2, sort_keys=True) + "\n")
+    write_tensors(model, folder / BUFFERS, only_unlisted=True)
 
 
 def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = None) -> nn.Module:  # noqa: ANN401
@@ -97,12 +100,61 @@ def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = No
     Raises:
         StorageError: the folder holds no such model, or its tensors are not those of the class (every problem).
     """
-    config, said = _read(folder, cls)
-    modules = said.get("modules", {})
+    said = _read(folder, cls)
+    files = (*weight_files(folder), *(folder / name for name in said.buffers))
+    check_readable(files)
+    try:
+        model = _made(folder, cls, said, attn_implementation or said.attention)
+    except StorageError as error:
+        if said.architectures and cls.__name__ not in said.architectures:
+            raise StorageError(
+                f"{folder} was saved from {_or(said.architectures)}, and {cls.__name__} has other modules or tensors: "
+                f"load it with headtune.load(folder, {said.architectures[0]})"
+            ) from error
+        raise
+    inscribe(model)
+    return cast_as_saved(model, files)
+
+
+def refuse_auto_class(folder: Path, build: object) -> None:
+    """Refuse classes of transformers that are no models, such as ``AutoModel``, which choose one by the configuration.
+
+    Raises:
+        StorageError: names the class that the folder's model was saved from.
+    """
+    chooses = isinstance(build, type) and hasattr(build, "from_pretrained") and not is_pretrained_class(build)
+    if not (isinstance(build, type) and chooses and build.__module__.startswith("transformers.")):
+        return
+    saved = _architectures(_content(folder))
+    remedy = f"headtune.load(folder, {saved[0]})" if saved else "the class of the model"
+    raise StorageError(f"{folder} was saved from {_or(saved)}, and {build.__name__} is no model: load it with {remedy}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Saved:
+    """What a folder's configuration says.
+
+    Attributes:
+        config: as the class knows it.
+        modules: what surgery changed.
+        attention: the attention implementation.
+        architectures: names of the classes that it was saved from.
+        buffers: names of the files of buffers that are in no ``state_dict``.
+    """
+
+    config: object
+    modules: Json
+    attention: str | None
+    architectures: tuple[str, ...]
+    buffers: tuple[str, ...]
+
+
+def _made(folder: Path, cls: Any, said: _Saved, attention: str | None) -> nn.Module:  # noqa: ANN401
+    """What ``from_pretrained`` of a class makes that changes itself as it is built."""
 
     def build(self: nn.Module, *args: object, **kwargs: object) -> None:
         cls.__init__(self, *args, **kwargs)
-        rebuilt(self, modules)
+        _rebuilt(self, said, folder)
 
     def draw(self: nn.Module, module: nn.Module) -> None:
         try:
@@ -116,26 +168,34 @@ def load_pretrained(folder: Path, cls: Any, attn_implementation: str | None = No
     try:
         model, info = changed.from_pretrained(
             folder,
-            config=config,
-            attn_implementation=attn_implementation or said.get("attn_implementation"),
+            config=said.config,
+            attn_implementation=attention,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
-    except (OSError, RuntimeError, ValueError) as error:
+    except StorageError:
+        raise
+    except Exception as error:  # what is damaged can raise anything
         raise StorageError(f"{folder}: {cls.__name__}.from_pretrained raised {in_words(error)}") from error
     if problems := tuple(_problems(info, cls.__name__)):
         raise StorageError(*(f"{folder}: {problem}" for problem in problems))
     model.__class__ = cls
-    rebuilt(model, modules)  # again: from_pretrained sets buffers that are in no file as the class has them
-    inscribe(model)
-    return cast_as_saved(model, folder)
+    # Again, since from_pretrained sets buffers that are in no file as the class has them.
+    return _rebuilt(model, said, folder)
+
+
+def _rebuilt(model: nn.Module, said: _Saved, folder: Path) -> nn.Module:
+    try:
+        return rebuilt(model, said.modules)
+    except StorageError as error:
+        raise StorageError(*(f"{folder / CONFIG}: {problem}" for problem in error.problems)) from error
 
 
 def _inscription(model: Any, modules: Json) -> dict[str, Json]:  # noqa: ANN401
     """What is added to the configuration of a model with these changes."""
     kernel = attention_of(model)
     said = {"modules": modules} | ({"attn_implementation": kernel} if kernel in _EVERYWHERE else {})
-    return {_KEY: said} | (_MARKERS if _changed(modules) else {})
+    return {KEY: said} | (_MARKERS if _changed(modules) else {})
 
 
 def _changed(modules: Json) -> bool:
@@ -143,27 +203,59 @@ def _changed(modules: Json) -> bool:
     return any(set(changes) - {"count"} for changes in modules.values())
 
 
-def _read(folder: Path, cls: Any) -> tuple[object, Mapping[str, Json]]:  # noqa: ANN401
-    """The configuration as *cls* knows it, and the changes."""
-    try:
-        content = json.loads((folder / CONFIG).read_text())
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{folder}: no saved transformers model ({error}); it needs {CONFIG}") from error
+def _read(folder: Path, cls: Any) -> _Saved:  # noqa: ANN401
+    content = _content(folder)
     kind = cls.config_class.model_type
     if content.get("model_type") != kind:
         raise StorageError(
-            f"{folder} holds a {content.get('model_type')} model, saved from {_architecture(content)}; "
+            f"{folder} holds a {content.get('model_type')} model, saved from {_or(_architectures(content))}; "
             f"{cls.__name__} is of the type {kind}"
         )
-    said = content.get(_KEY, {})
-    if problems := said.get("problems"):
+    said = content.get(KEY, {})
+    if not isinstance(said, dict):
+        raise StorageError(f"{folder / CONFIG}: {KEY} must be a mapping{rules.came(said)}; save the model again")
+    if isinstance(problems := said.get("problems"), list) and problems:
         raise StorageError(*(f"{folder}: {problem}" for problem in problems))
-    plain = {key: value for key, value in content.items() if key not in (_KEY, *_MARKERS)}
-    return cls.config_class.from_dict(plain), said
+    plain = {key: value for key, value in content.items() if key not in (KEY, *_MARKERS)}
+    try:
+        config = cls.config_class.from_dict(plain)
+    except Exception as error:  # what is damaged can raise anything
+        name = cls.config_class.__name__
+        raise StorageError(f"{folder / CONFIG}: {name} cannot be made of it ({in_words(error)})") from error
+    return _Saved(
+        config=config,
+        modules=said.get("modules", {}),
+        attention=kernel if (kernel := said.get("attn_implementation")) in _EVERYWHERE else None,
+        architectures=_architectures(content),
+        buffers=_buffers(folder) if KEY in content else (),
+    )
 
 
-def _architecture(content: Mapping[str, Json]) -> str:
-    return " or ".join(content.get("architectures") or ["an unknown class"])
+def _content(folder: Path) -> dict[str, Json]:
+    try:
+        content = json.loads((folder / CONFIG).read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise StorageError(f"{folder}: no saved transformers model ({error}); it needs {CONFIG}") from error
+    if not isinstance(content, dict):
+        raise StorageError(f"{folder / CONFIG}: must hold a mapping{rules.came(content)}; save the model again")
+    return content
+
+
+def _buffers(folder: Path) -> tuple[str, ...]:
+    """What headtune wrote beside the files of ``save_pretrained``, which writes none."""
+    if not (folder / PLAN).exists():
+        return ()
+    files = read_plan(folder).files
+    return (BUFFERS,) if BUFFERS in files or (not files and (folder / BUFFERS).exists()) else ()
+
+
+def _architectures(content: Mapping[str, Json]) -> tuple[str, ...]:
+    names = content.get("architectures")
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+def _or(architectures: tuple[str, ...]) -> str:
+    return " or ".join(architectures) or "an unknown class"
 
 
 def _problems(info: Mapping[str, Json], name: str) -> Iterator[str]:

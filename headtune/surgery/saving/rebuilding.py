@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+import headtune.rules as rules
 from headtune.errors import StorageError
 from headtune.heads.count import HeadCount
 from headtune.nn import HeadedAttention, SharedLinear
@@ -27,8 +28,10 @@ def rebuilt(model: nn.Module, modules: Mapping[str, Json]) -> nn.Module:
         *model*, or the block that stands in its stead.
 
     Raises:
-        StorageError: names every changed module that the model does not have.
+        StorageError: *modules* is damaged, or names modules that the model does not have (every one).
     """
+    if not isinstance(modules, dict) or not all(isinstance(changes, dict) for changes in modules.values()):
+        raise StorageError(f"what surgery changed is damaged{rules.came(modules)}; save the model again")
     known = {path for path, _ in model.named_modules()}
     missing = [
         f"{path}: {type(model).__name__} has no such module, where the saved model has a changed one"
@@ -37,6 +40,7 @@ def rebuilt(model: nn.Module, modules: Mapping[str, Json]) -> nn.Module:
     ]
     if missing:
         raise StorageError(*missing)
+    path = ""
     try:
         for path, changes in modules.items():
             if "headed" in changes:
@@ -45,10 +49,10 @@ def rebuilt(model: nn.Module, modules: Mapping[str, Json]) -> nn.Module:
                 model = _with_shared(model, path, changes["shared"])
         for path, changes in modules.items():
             _change(model.get_submodule(path), changes)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # what is damaged can raise anything
         raise StorageError(
             f"{path or 'the model'}: what surgery changed does not fit {type(model.get_submodule(path)).__name__} "
-            f"({error!r}); build must return the architecture that was saved"
+            f"({error!r}); build must return the architecture that was saved, and the file must be whole"
         ) from error
     return model
 

@@ -4,18 +4,24 @@ Buffers that ``state_dict`` leaves out are written too, under names that begin w
 changed them for good.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from headtune.errors import StorageError
+from headtune.errors import StorageError, in_words
 
 _UNLISTED = "~"
 _FORMAT = {"format": "pt"}
+_ALIGNMENT = 64
+"""Of memory that PyTorch allocates, in bytes; elsewhere its kernels add in another order."""
+
+_CHANGED = "did not come back as it was saved: look at the hooks of state_dict and load_state_dict in"
 
 
 def write_tensors(model: nn.Module, file: Path, *, only_unlisted: bool = False) -> None:
@@ -52,15 +58,9 @@ def read_tensors(model: nn.Module, file: Path) -> None:
     Tensors without values (meta device) come to be on the CPU.
 
     Raises:
-        StorageError: names every tensor that does not fit.
+        StorageError: names every tensor that does not fit, or that the model changes as it takes it.
     """
-    try:
-        with safe_open(str(file), "pt") as opened:
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-            aliases = {name: whole for name, whole in (opened.metadata() or {}).items() if name not in _FORMAT}
-    except (OSError, SafetensorError) as error:
-        raise StorageError(f"{file}: the tensors cannot be read ({error})") from error
-    saved = tensors | {name: tensors[whole] for name, whole in aliases.items()}
+    saved = _read(file)
     listed = {name: tensor for name, tensor in saved.items() if not name.startswith(_UNLISTED)}
     problems = [*_misfits(model, listed), *_other_ties(model, listed)]
     if problems:
@@ -68,15 +68,62 @@ def read_tensors(model: nn.Module, file: Path) -> None:
     _prepare(model, saved)
     if listed:
         model.load_state_dict(listed)
+    changed = [
+        name
+        for name, tensor in model.state_dict().items()
+        if name not in listed or not _same_bits(tensor, listed[name])
+    ]
+    if changed:
+        raise StorageError(*(f"{file.parent}: {name} {_CHANGED} {type(model).__name__}" for name in changed))
 
 
-def cast_as_saved(model: nn.Module, folder: Path) -> nn.Module:
-    """The model with the type of each tensor as in the safetensors files of the folder, where names are the same."""
-    for file in sorted(folder.glob("*.safetensors")):
-        with safe_open(str(file), "pt") as opened:
-            saved = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-        _prepare(model, saved)
+def cast_as_saved(model: nn.Module, files: Iterable[Path]) -> nn.Module:
+    """The model with the type of each tensor as in these safetensors files, where names are the same.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    for file in files:
+        _prepare(model, _read(file))
+    for tensor in (*model.parameters(), *model.buffers()):
+        if not tensor.is_meta and tensor.data_ptr() % _ALIGNMENT:
+            tensor.data = tensor.detach().clone()
     return model
+
+
+def check_readable(files: Iterable[Path]) -> None:
+    """Refuse files that are missing or cut off.
+
+    Raises:
+        StorageError: names every such file.
+    """
+    problems: list[str] = []
+    for file in files:
+        try:
+            with _opened(file):
+                pass
+        except StorageError as error:
+            problems += error.problems
+    if problems:
+        raise StorageError(*problems)
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file under all their names."""
+    with _opened(file) as opened:
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+        aliases = opened.metadata() or {}
+    # Other tools leave words of their own among the aliases.
+    return tensors | {name: tensors[whole] for name, whole in aliases.items() if whole in tensors}
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    try:
+        with safe_open(str(file), "pt") as opened:
+            yield opened
+    except Exception as error:  # what is damaged can raise anything
+        raise StorageError(f"{file}: the tensors cannot be read ({in_words(error)}); save the model again") from error
 
 
 def _named(model: nn.Module, *, listed: bool = True) -> dict[str, object]:
@@ -125,6 +172,8 @@ def _misfits(model: nn.Module, saved: Mapping[str, Tensor]) -> Iterator[str]:
             yield f"{name} is there, but {name_of} has no such tensor"
         elif tensor.shape != present[name].shape:
             yield f"{name} is {tuple(tensor.shape)}, but {tuple(present[name].shape)} in {name_of}"
+        elif present[name].requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):
+            yield f"{name} is {tensor.dtype}, but a parameter that is trained in {name_of}"
     yield from (f"{name} is not there, but {name_of} has it" for name in present if name not in saved)
 
 
@@ -146,20 +195,39 @@ def _other_ties(model: nn.Module, saved: Mapping[str, Tensor]) -> Iterator[str]:
 def _prepare(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Give the model's tensors the saved types, memory where they have none, and the unlisted buffers their values."""
     made: dict[int, Tensor] = {}
+    # Hooks of state_dict may rename what it lists.
+    names = {id(tensor): name for name, tensor in model.state_dict(keep_vars=True).items()}
     for path, module in model.named_modules():
         for held in (module._parameters, module._buffers):
             for name, old in held.items():
                 full = f"{path}.{name}" if path else name
-                tensor = saved.get(full)
+                tensor = saved.get(names.get(id(old), full))
                 if name in module._non_persistent_buffers_set and (value := saved.get(_UNLISTED + full)) is not None:
-                    held[name] = value if old is None or old.is_meta else value.to(old.device)
-                elif old is not None and tensor is not None and (old.is_meta or old.dtype != tensor.dtype):
+                    held[name] = _fresh(value, value, "cpu" if old is None or old.is_meta else old.device)
+                elif old is not None and tensor is not None and _unlike(old, tensor):
                     held[name] = made.setdefault(id(old), _like(old, tensor))
 
 
 def _like(old: Tensor, saved: Tensor) -> Tensor:
     """The saved tensor in the old one's place: the same object, but where that has no memory."""
     if old.is_meta:
-        return nn.Parameter(saved, old.requires_grad) if isinstance(old, nn.Parameter) else saved
-    old.data = saved.to(old.device)
+        new = _fresh(saved, old, "cpu")
+        return nn.Parameter(new, old.requires_grad) if isinstance(old, nn.Parameter) else new
+    old.data = _fresh(saved, old, old.device)
     return old
+
+
+def _unlike(old: Tensor, saved: Tensor) -> bool:
+    return old.shape == saved.shape and (old.is_meta or old.dtype != saved.dtype)
+
+
+def _fresh(saved: Tensor, like: Tensor, device: torch.device | str) -> Tensor:
+    """The saved values in memory of their own, aligned as PyTorch aligns it and laid out as in *like*."""
+    return torch.empty_like(like.detach(), dtype=saved.dtype, device=device).copy_(saved)
+
+
+def _same_bits(left: Tensor, right: Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    ours, theirs = (tensor.detach().cpu().contiguous().flatten().view(torch.uint8) for tensor in (left, right))
+    return torch.equal(ours, theirs)

@@ -1,5 +1,6 @@
 """Python values as JSON, exactly: numbers, strings, tuples, and small tensors."""
 
+from enum import Enum
 from typing import Any, TypeAlias
 
 import torch
@@ -22,7 +23,7 @@ def to_json(value: object) -> Json:
     Raises:
         NotJson: it is something else than numbers, strings, containers of these and small tensors.
     """
-    if value is None or isinstance(value, bool | int | float | str):
+    if (value is None or isinstance(value, bool | int | float | str)) and not isinstance(value, Enum):
         return value
     if isinstance(value, list):
         return [to_json(item) for item in value]
@@ -33,7 +34,7 @@ def to_json(value: object) -> Json:
     if isinstance(value, Tensor) and value.numel() <= _LARGEST and not value.is_meta and not value.is_complex():
         kind = str(value.dtype).removeprefix("torch.")
         return {"tensor": value.detach().cpu().flatten().tolist(), "shape": list(value.shape), "dtype": kind}
-    raise NotJson(f"a {type(value).__name__}")
+    raise NotJson(f"a {type(value).__name__}" + (" with keys that are no text" if isinstance(value, dict) else ""))
 
 
 def from_json(data: Json) -> object:

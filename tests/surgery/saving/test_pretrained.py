@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from headtune.errors import StorageError
@@ -187,9 +188,15 @@ def test_another_class_is_refused_with_every_tensor(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path} holds a bert model, saved from BertModel; GPT2Model is of the type gpt2"
     with pytest.raises(StorageError) as caught:
         load(tmp_path, transformers.BertForSequenceClassification)
-    assert caught.value.problems[0] == (
-        "encoder.layer.0.attention.self: BertForSequenceClassification has no such module, "
-        "where the saved model has a changed one"
+    assert str(caught.value) == (
+        f"{tmp_path} was saved from BertModel, and BertForSequenceClassification has other modules or tensors: "
+        "load it with headtune.load(folder, BertModel)"
+    )
+    with pytest.raises(StorageError) as caught:
+        load(tmp_path, transformers.AutoModelForSequenceClassification)
+    assert str(caught.value) == (
+        f"{tmp_path} was saved from BertModel, and AutoModelForSequenceClassification is no model: "
+        "load it with headtune.load(folder, BertModel)"
     )
     made("BertModel").save_pretrained(tmp_path / "plain")
     content = json.loads((tmp_path / "plain" / "config.json").read_text())
@@ -237,3 +244,49 @@ def test_a_model_without_values_is_not_saved(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "embeddings.word_embeddings.weight has no values: it is on the meta device; load the model first"
     )
+
+
+def test_whatever_is_damaged_is_told_in_words(tmp_path: Path) -> None:
+    save(reheaded(made("LlamaForCausalLM")), tmp_path)
+
+    def refused() -> str:
+        with pytest.raises(StorageError) as caught:
+            load(tmp_path, transformers.LlamaForCausalLM)
+        return caught.value.problems[0]
+
+    for name in ("model.safetensors", "buffers.safetensors", "plan.json"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[:50])
+        assert refused().startswith(str(tmp_path / name if name != "plan.json" else tmp_path))
+        (tmp_path / name).unlink()
+        if name == "buffers.safetensors":
+            assert refused().startswith(str(tmp_path / name))
+        (tmp_path / name).write_bytes(whole)
+    whole = (tmp_path / "config.json").read_bytes()
+    content = json.loads(whole)
+    for change in (
+        {"headtune": []},
+        {"headtune": {"modules": []}},
+        {"headtune": {"modules": {"model": 5}}},
+        {"headtune": {"modules": {"model": {"attributes": 5}}}},
+        {"hidden_size": "wide"},
+        {"num_hidden_layers": -1},
+        {"model_type": None, "architectures": 5},
+    ):
+        (tmp_path / "config.json").write_text(json.dumps({**content, **change}))
+        assert refused().startswith(str(tmp_path))
+    (tmp_path / "config.json").write_text("[]")
+    assert refused() == f"{tmp_path / 'config.json'}: must hold a mapping (got []); save the model again"
+    (tmp_path / "config.json").write_bytes(whole)
+    load(tmp_path, transformers.LlamaForCausalLM)
+
+
+def test_weights_that_merely_lie_there_are_not_read(tmp_path: Path) -> None:
+    model = made("BertModel").double()
+    save(model, tmp_path)
+    other = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in model.state_dict().items()}
+    for name in ("model_best.safetensors", "zeros.safetensors"):
+        save_file(other, tmp_path / name)
+    loaded = load(tmp_path, transformers.BertModel)
+    assert same(loaded, model)
+    assert {tensor.data_ptr() % 64 for tensor in (*loaded.parameters(), *loaded.buffers())} == {0}

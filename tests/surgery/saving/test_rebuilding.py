@@ -82,5 +82,5 @@ def test_every_missing_module_is_named_and_another_kind_is_refused() -> None:
         rebuilt(nn.Sequential(nn.ReLU()), {"0": {"tensors": {"weight": [2]}}})
     assert str(caught.value) == (
         "0: what surgery changed does not fit ReLU (KeyError('weight')); "
-        "build must return the architecture that was saved"
+        "build must return the architecture that was saved, and the file must be whole"
     )

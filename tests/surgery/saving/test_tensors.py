@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 from headtune.errors import StorageError
@@ -82,10 +83,75 @@ def test_buffers_alone_and_types_alone(tmp_path: Path) -> None:
     model.a.to(torch.float64)
     write_tensors(model, tmp_path / "buffers.safetensors", only_unlisted=True)
     other = Model()
-    cast_as_saved(other, tmp_path)
+    cast_as_saved(other, [tmp_path / "buffers.safetensors"])
     assert torch.equal(other.get_buffer("unlisted"), model.get_buffer("unlisted"))
     assert other.a.weight.dtype == torch.float32
     write_tensors(model, tmp_path / "model.safetensors")
-    cast_as_saved(other, tmp_path)
+    cast_as_saved(other, [tmp_path / "model.safetensors"])
     assert torch.equal(other.a.weight, model.a.weight)
     assert other.a.weight.dtype == torch.float64
+
+
+def test_loaded_tensors_lie_in_memory_as_the_models_own_do(tmp_path: Path) -> None:
+    """Kernels add in another order where memory is aligned otherwise, or strided."""
+    file = tmp_path / "model.safetensors"
+    write_tensors(nn.Linear(3, 7, dtype=torch.float64), file)
+    with torch.device("meta"):
+        without_values = nn.Linear(3, 7)
+    turned = nn.Linear(3, 7)
+    turned.weight.data = torch.randn(3, 7).T
+    for other in (nn.Linear(3, 7), without_values, turned):
+        strides = other.weight.stride()
+        read_tensors(other, file)
+        assert {tensor.data_ptr() % 64 for tensor in other.parameters()} == {0}
+        assert (other.weight.dtype, other.weight.stride()) == (torch.float64, strides)
+
+
+class Renamed(nn.Linear):
+    """Lists its tensors under other names."""
+
+    def __init__(self, spoil: bool = False) -> None:
+        super().__init__(2, 2)
+        self.register_state_dict_post_hook(self.hide)
+        self.register_load_state_dict_pre_hook(self.spoil if spoil else self.show)
+
+    @staticmethod
+    def hide(module: nn.Module, state: dict[str, torch.Tensor], prefix: str, _: object) -> None:
+        for name in list(state):
+            state[f"x{name}"] = state.pop(name)
+
+    @staticmethod
+    def show(module: nn.Module, state: dict[str, torch.Tensor], *_: object) -> None:
+        for name in list(state):
+            state[name[1:]] = state.pop(name)
+
+    @staticmethod
+    def spoil(module: nn.Module, state: dict[str, torch.Tensor], *_: object) -> None:
+        for name in list(state):
+            state[name[1:]] = state.pop(name) + 1
+
+
+def test_tensors_that_hooks_rename_keep_their_type_and_those_that_they_change_are_named(tmp_path: Path) -> None:
+    model, other = Renamed().double(), Renamed()
+    nn.init.normal_(model.weight)
+    write_tensors(model, tmp_path / "model.safetensors")
+    read_tensors(other, tmp_path / "model.safetensors")
+    assert other.weight.dtype == torch.float64
+    assert torch.equal(other.weight, model.weight)
+    with pytest.raises(StorageError) as caught:
+        read_tensors(Renamed(spoil=True), tmp_path / "model.safetensors")
+    assert caught.value.problems == tuple(
+        f"{tmp_path}: {name} did not come back as it was saved: "
+        "look at the hooks of state_dict and load_state_dict in Renamed"
+        for name in ("xweight", "xbias")
+    )
+
+
+def test_words_of_other_tools_are_passed_over_and_whole_numbers_are_refused(tmp_path: Path) -> None:
+    model, file = nn.Linear(2, 2), tmp_path / "model.safetensors"
+    save_file(model.state_dict(), file, metadata={"format": "pt", "author": "somebody"})
+    read_tensors(nn.Linear(2, 2), file)
+    save_file({**model.state_dict(), "bias": torch.zeros(2, dtype=torch.int)}, file)
+    with pytest.raises(StorageError) as caught:
+        read_tensors(nn.Linear(2, 2), file)
+    assert str(caught.value) == f"{tmp_path}: bias is torch.int32, but a parameter that is trained in Linear"

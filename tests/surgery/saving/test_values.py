@@ -1,10 +1,16 @@
 import json
+from enum import StrEnum
 
 import pytest
 import torch
 from torch import nn
 
 from headtune.surgery.saving.values import NotJson, from_json, to_json
+
+
+class Colour(StrEnum):
+    RED = "red"
+
 
 VALUES = [None, True, 3, 0.1 + 0.2, 1e-45, float("inf"), "text", [1, (2, [3])], (1, 2), {"a": (1,), "tuple": [1]}, {}]
 
@@ -37,12 +43,13 @@ def test_tensors_come_back_to_the_last_bit(dtype: torch.dtype) -> None:
     [
         (nn.Linear(1, 1), "a Linear"),
         ([{1, 2}], "a set"),
-        ({1: 2}, "a dict"),
+        ({1: 2}, "a dict with keys that are no text"),
+        (Colour.RED, "a Colour"),
         (torch.zeros(65537), "a Tensor"),
         (torch.zeros(1, device="meta"), "a Tensor"),
         (torch.zeros(1, dtype=torch.complex64), "a Tensor"),
     ],
-    ids=["module", "set", "numbered dict", "large", "meta", "complex"],
+    ids=["module", "set", "numbered dict", "enum", "large", "meta", "complex"],
 )
 def test_what_no_json_holds_is_named(value: object, words: str) -> None:
     with pytest.raises(NotJson) as caught:
