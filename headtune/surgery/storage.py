@@ -8,4 +8,5 @@ def storage_of(tensor: Tensor) -> int | None:
     """What tells the memory of a tensor from that of others; ``None`` for sparse, meta and wrapping tensors."""
     if type(tensor.data) is not Tensor or tensor.layout is not torch.strided or tensor.is_meta:
         return None
-    return tensor.untyped_storage()._cdata
+    storage: int = tensor.untyped_storage()._cdata
+    return storage
