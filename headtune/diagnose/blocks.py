@@ -1,7 +1,6 @@
 """The attention blocks to diagnose, and their heads."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
@@ -44,15 +43,3 @@ def wired(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -> d
     if problems:
         raise SurgeryError(*problems)
     return {} if found is None else {site.path: found.wirings[site.path] for site in followed}
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode; each module gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

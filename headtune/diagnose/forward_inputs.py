@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headtune.errors import TaskError
 from headtune.surgery import Inputs
+from headtune.surgery.inputs import own_copy
 
 
 def forward_inputs(model: nn.Module, batch: object, loss: Callable[[nn.Module, Any], Tensor]) -> Inputs:
@@ -21,12 +22,12 @@ def forward_inputs(model: nn.Module, batch: object, loss: Callable[[nn.Module, A
 
     def see(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if not seen:
-            seen.append(_arguments(module, args, kwargs))
+            seen.append(own_copy(_arguments(module, args, kwargs)))  # as they are before forward writes into them
 
     handle = model.register_forward_pre_hook(see, with_kwargs=True)
     try:
         with torch.no_grad():
-            loss(model, batch)
+            loss(model, own_copy(batch))
     finally:
         handle.remove()
     if not seen:

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import headtune.rules as rules
-from headtune.diagnose.blocks import blocks, evaluating, wired
+from headtune.diagnose.blocks import blocks, wired
 from headtune.diagnose.forward_inputs import forward_inputs
 from headtune.errors import InputError, TaskError
 from headtune.surgery import Inputs, gated
 from headtune.surgery.refusals import check_workable
+from headtune.surgery.snapshot import evaluating
 from headtune.surgery.wiring import Wiring
+from headtune.surgery.writing import values_kept
 
 Loss = Callable[[nn.Module, Any], Tensor]
 """``(model, batch) -> scalar tensor``."""
@@ -58,7 +60,7 @@ def importance(
     first = next(rest, nothing)
     if first is nothing:
         raise TaskError("importance: there is no batch; give at least one")
-    with torch.inference_mode(False), evaluating(model):
+    with torch.inference_mode(False), evaluating(model), values_kept(model):
         inputs = forward_inputs(model, first, loss) if inputs is None else inputs
         sites = blocks(model, inputs, paths)
         wirings = wired(model, inputs, sites)

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from headtune.errors import MissingExtraError, SurgeryError, in_words
-from headtune.surgery.inputs import Inputs, call, check_inputs
+from headtune.surgery.inputs import Inputs, call, check_inputs, own_copy
 from headtune.surgery.outputs import returned_difference
+from headtune.surgery.snapshot import evaluating
+from headtune.surgery.writing import values_kept
 
 ProgramFormat = Literal["torch", "onnx"]
 """``torch.export``'s own, or ONNX."""
@@ -54,15 +56,10 @@ def write_program(model: nn.Module, inputs: Inputs, folder: Path, kind: ProgramF
     """
     check_format(kind)
     check_inputs(inputs)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
+    with evaluating(model), torch.no_grad():
+        with values_kept(model):
             expected = call(model, inputs)
-            return _written(model, inputs, expected, folder, kind)
-    finally:
-        for module, training in modes:
-            module.training = training
+        return _written(model, inputs, expected, folder, kind)
 
 
 def _written(model: nn.Module, inputs: Inputs, expected: object, folder: Path, kind: ProgramFormat) -> Path:
@@ -122,7 +119,8 @@ _EXPORTERS: Mapping[str, Callable[[nn.Module, Inputs, Path], Callable[[Inputs], 
 
 def _traced(model: nn.Module, inputs: Inputs) -> torch.export.ExportedProgram:
     """The model's program, with every size free that it does not fix."""
-    args, kwargs = (inputs, {}) if isinstance(inputs, tuple) else ((), dict(inputs))
+    given = own_copy(inputs)
+    args, kwargs = (given, {}) if isinstance(given, tuple) else ((), dict(given))
     free = pytree.tree_map(_free, _values(inputs))
     return torch.export.export(model, args, kwargs, dynamic_shapes=free)
 

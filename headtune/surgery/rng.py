@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -32,6 +33,19 @@ def isolated(model: nn.Module) -> Iterator[Callable[[int], None]]:
             generator.set_state(state)
         random.setstate(python_state)
         np.random.set_state(numpy_state)
+
+
+def rewind(generator: object) -> Callable[[], object] | None:
+    """What puts a random generator back to where it is now; ``None`` for anything else."""
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    if isinstance(generator, np.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, np.random.Generator):
+        return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+    return None
 
 
 def seed_for(path: str, seed: int) -> int:

@@ -11,6 +11,7 @@ import headtune.rules as rules
 from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
+from headtune.surgery.adapters.ownership import shared
 from headtune.surgery.arguments import HOLD, PLAN, check_arguments, the_sites
 from headtune.surgery.changes import changes
 from headtune.surgery.inputs import Inputs, check_inputs
@@ -97,14 +98,20 @@ def copied(model: nn.Module) -> nn.Module:
     """A deep copy of *model*.
 
     Raises:
-        SurgeryError: it cannot be copied.
+        SurgeryError: it cannot be copied, or not whole: what the copy shares with it would change with the copy.
     """
     try:
         with torch.inference_mode(False):  # a copy made in inference mode could never be trained
-            return copying.deepcopy(model)
+            made = copying.deepcopy(model)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         raise SurgeryError(
             f"{type(model).__name__} cannot be copied ({in_words(error)}); use copy=False to change it in place"
         ) from error
+    if parts := shared(model, made):
+        raise SurgeryError(
+            f"{type(model).__name__} cannot be copied: its copy shares {', '.join(parts)} with it, which would change "
+            "too; let __deepcopy__ copy everything, or use copy=False to change it in place"
+        )
+    return made

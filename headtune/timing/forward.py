@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 import headtune.rules as rules
 from headtune.errors import HeadtuneError, InputError, MeasurementError, in_words, out_of_memory
+from headtune.surgery.adapters.ownership import shared
+from headtune.surgery.inputs import own_copy
+from headtune.surgery.snapshot import evaluating
 from headtune.timing.clock import Clock
 from headtune.timing.inputs import Inputs, leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
@@ -45,7 +48,8 @@ class Forward:
     def first_pass(self, clock: Clock) -> None:
         """The pass that shows whether the model runs at all, and that compiles and caches what it wants to.
 
-        Without inference mode: what a model caches in it, such as a mask, could not be trained with afterwards.
+        Without inference mode: what a model caches in it outside of its modules, such as a mask, could not be trained
+        with afterwards.
 
         Raises:
             MeasurementError: the model raised.
@@ -104,7 +108,7 @@ def check_arguments(function: str, model: object, protocol: object, reference: o
 
 @contextmanager
 def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: str = "the model") -> Iterator[Forward]:
-    """The model's forward pass under a resolved protocol; afterwards the model is as it was.
+    """The model's forward pass under a resolved protocol; afterwards the model is as it was, and so are the inputs.
 
     A model of another device or dtype is copied, and the copy moved and cast.
 
@@ -113,19 +117,14 @@ def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: 
     """
     device, dtype = torch.device(protocol.device), _DTYPES[protocol.dtype]
     timed = model if _fits(model, device, dtype) else _moved(model, device, dtype, name)
-    given = placed(inputs, device, dtype)
-    training = [(module, module.training) for module in timed.modules()]
-    timed.eval()
-    try:
+    given = placed(own_copy(inputs), device, dtype)
+    with evaluating(timed):
         yield Forward(
             name=name,
             model=timed,
             args=given if isinstance(given, tuple) else (),
             kwargs=given if isinstance(given, dict) else {},
         )
-    finally:
-        for module, mode in training:
-            module.training = mode
 
 
 def _fits(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
@@ -135,7 +134,11 @@ def _fits(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
 
 def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str) -> nn.Module:
     try:
-        moved = copy.deepcopy(model).to(device)
+        moved = copy.deepcopy(model)
+        common = shared(model, moved)
+        if common:  # to move the copy would move the model
+            raise ValueError(f"its copy shares {', '.join(common)} with it")
+        moved.to(device)
         for tensor in chain(moved.parameters(), moved.buffers()):
             if tensor.is_floating_point():  # Module.to(dtype) would cut complex buffers, such as rotary ones, to reals
                 tensor.data = tensor.data.to(dtype)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from torch import Tensor, nn
 
-from headtune.diagnose.blocks import blocks, evaluating, wired
+from headtune.diagnose.blocks import blocks, wired
 from headtune.errors import SurgeryError
 
 Make = Callable[[str], nn.Module]
@@ -48,18 +47,3 @@ def test_heads_that_cannot_be_told_apart_are_refused_by_block(make: Make, batche
     assert problem.startswith("layers.1: ")
     assert problem.endswith("; name the other blocks in paths=… to score them without it")
     assert list(wired(model, inputs, sites[:1])) == ["layers.0"]
-
-
-def test_modes_come_back_also_after_an_error() -> None:
-    model = nn.Sequential(nn.Dropout(), nn.Dropout())
-    model[1].eval()
-
-    def fail() -> None:
-        with evaluating(model):
-            assert not any(module.training for module in model.modules())
-            raise ValueError("seen")
-
-    with pytest.raises(ValueError, match="seen"):
-        fail()
-    assert [module.training for module in model.modules()] == [True, True, False]
-    assert torch.is_grad_enabled()

@@ -107,3 +107,21 @@ def test_onnx_runs_and_agrees(tmp_path: Path) -> None:
     (found,) = session.run(None, {session.get_inputs()[0].name: other.numpy()})
     # Another library's kernels, float32, values of about 1.
     torch.testing.assert_close(torch.from_numpy(found), model(other), rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_that_uses_up_its_inputs_and_keeps_what_it_saw_is_exported_and_left_as_it_was(tmp_path: Path) -> None:
+    class Using(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.seen = nn.Linear(4, 4), []
+
+        def forward(self, batch: dict[str, Tensor]) -> Tensor:
+            x = batch.pop("x")
+            self.seen.append(x.shape)
+            return self.inner(x)
+
+    model, batch = Using(), {"x": torch.randn(3, 4)}
+    file = write_program(model, (batch,), tmp_path, "torch")
+    assert list(batch) == ["x"]
+    assert model.seen == []
+    torch.testing.assert_close(torch.export.load(file).module()(batch), model.inner(batch["x"]))

@@ -318,18 +318,15 @@ def test_in_place_changes_the_model_itself(zoo: SimpleNamespace) -> None:
 
 
 def test_known_sites_spare_the_first_look(zoo: SimpleNamespace) -> None:
+    seen: list[nn.Module] = []
+
     class Counting(nn.Module):
         def __init__(self, inner: nn.Module) -> None:
             super().__init__()
-            self.inner, self.passes = inner, [0]
-
-        def __deepcopy__(self, memo: dict[int, object]) -> "Counting":
-            other = Counting(copy.deepcopy(self.inner, memo))
-            other.passes = self.passes
-            return other
+            self.inner = inner
 
         def forward(self, *x: Tensor) -> Tensor:
-            self.passes[0] += 1
+            seen.append(self)
             return self.inner(*x)
 
     for inner, plan_counts, hold, passes in (
@@ -339,9 +336,9 @@ def test_known_sites_spare_the_first_look(zoo: SimpleNamespace) -> None:
     ):
         model, inputs = Counting(inner), zoo.inputs()
         sites = find_sites(model, inputs)
-        model.passes[0] = 0
+        seen.clear()
         edited = apply_plan(model, plan_of(sites, plan_counts), inputs, hold=hold, sites=sites)
-        assert model.passes[0] == passes
+        assert len(seen) == passes
         assert set(counts(edited, inputs)) == {plan_counts}
 
 
@@ -404,3 +401,44 @@ def test_what_cannot_be_copied_or_replaced_in_place_says_so(zoo: SimpleNamespace
             nn.MultiheadAttention(24, 4), HeadPlan.of({"": HeadCount(3, 3, 6)}), (x, x, x), hold="head_dim", copy=False
         )
     assert str(caught.value) == "the model is itself the attention block that changes its size: use copy=True"
+
+
+def test_a_copy_that_shares_with_the_model_is_refused(zoo: SimpleNamespace) -> None:
+    class Whole(nn.Module):
+        def __init__(self, block: nn.Module) -> None:
+            super().__init__()
+            self.block = block
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(x)
+
+    class Handing(Whole):
+        def __deepcopy__(self, memo: object) -> "Handing":
+            return self
+
+    class Viewing(Whole):
+        def __deepcopy__(self, memo: dict[int, object]) -> "Viewing":
+            made = Viewing(copy.deepcopy(self.block, memo))
+            made.block.norm.weight = nn.Parameter(self.block.norm.weight.data)
+            return made
+
+    def block() -> nn.Module:
+        return zoo.build("lucid").layers[0]["attn"]
+
+    for model, common in (
+        (nn.Sequential(Handing(block())), "0"),
+        (Handing(block()), "the model"),
+        (nn.Sequential(Viewing(block())), "0.block.norm.weight"),
+    ):
+        if common.endswith("weight"):
+            model[0].block.norm = nn.LayerNorm(24)
+        inputs = zoo.inputs()
+        plan = plan_of(find_sites(model, inputs), (2, 2, 12))
+        with pytest.raises(SurgeryError) as caught:
+            apply_plan(model, plan, inputs, hold="width")
+        assert str(caught.value) == (
+            f"{type(model).__name__} cannot be copied: its copy shares {common} with it, which would change too; "
+            "let __deepcopy__ copy everything, or use copy=False to change it in place"
+        )
+        assert set(counts(model, inputs)) == {(4, 4, 6)}
+        assert apply_plan(model, plan, inputs, hold="width", copy=False) is model

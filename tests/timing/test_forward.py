@@ -1,4 +1,5 @@
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,17 +30,16 @@ class Rotary(nn.Module):
 
 
 class CachedMask(nn.Module):
-    """Makes a mask at the first pass and keeps it, as many causal models do."""
+    """Makes a mask at the first pass and keeps it, in an object that other models may share."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: SimpleNamespace) -> None:
         super().__init__()
-        self.scale = nn.Linear(4, 4)
-        self.mask: Tensor | None = None
+        self.scale, self.kept = nn.Linear(4, 4), kept
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.mask is None:
-            self.mask = torch.arange(4.0)
-        return self.scale(x * self.mask) * self.mask
+        if self.kept.mask is None:
+            self.kept.mask = torch.arange(4.0)
+        return self.scale(x * self.kept.mask) * self.kept.mask
 
 
 class Uncopyable(nn.Linear):
@@ -119,8 +119,41 @@ def test_a_model_that_must_be_copied_and_cannot() -> None:
     )
 
 
+def test_the_copy_of_a_model_that_shares_with_it_is_not_moved() -> None:
+    class Frozen(nn.Linear):
+        def __deepcopy__(self, memo: object) -> "Frozen":
+            return self
+
+    model = nn.Sequential(nn.Linear(4, 4), Frozen(4, 4))
+    with pytest.raises(MeasurementError) as caught, prepared(model, (), BFLOAT16):
+        pass
+    assert str(caught.value) == (
+        "the model cannot be copied to cpu in torch.bfloat16 (ValueError: its copy shares 1 with it); "
+        "move and cast it there yourself before measuring"
+    )
+    assert {tensor.dtype for tensor in model.parameters()} == {torch.float32}
+
+
+def test_what_a_pass_keeps_and_what_it_does_to_its_inputs_leaves_no_trace() -> None:
+    class Appending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[Tensor] = []
+
+        def forward(self, x: Tensor, cache: list[Tensor]) -> Tensor:
+            self.seen.append(x)
+            cache.append(x)
+            return x.add_(1)
+
+    model, x, cache = Appending(), torch.zeros(2), []
+    with prepared(model, (x, cache), FLOAT32) as forward:
+        forward.first_pass(CPU)
+        forward.time_ms(CPU, 2)
+    assert (model.seen, cache, x.tolist()) == ([], [], [0, 0])
+
+
 def test_what_the_first_pass_caches_can_be_trained_with() -> None:
-    model = CachedMask()
+    model = CachedMask(SimpleNamespace(mask=None))
     with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward:
         forward.first_pass(CPU)
         with torch.inference_mode():
@@ -129,8 +162,8 @@ def test_what_the_first_pass_caches_can_be_trained_with() -> None:
     assert model.scale.weight.grad is not None
 
 
-def test_without_that_first_pass_the_cache_could_not() -> None:
-    model = CachedMask()
+def test_without_that_first_pass_what_is_cached_outside_of_modules_could_not() -> None:
+    model = CachedMask(SimpleNamespace(mask=None))
     with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward, torch.inference_mode():
         forward.time_ms(CPU, 1)
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):

@@ -1,9 +1,11 @@
 """Who holds a parameter or a module."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+from headtune.surgery.storage import storage_of
 
 
 def owner(model: nn.Module, parameter: str) -> tuple[str, nn.Module]:
@@ -24,6 +26,24 @@ def tied(model: nn.Module, names: Iterable[str]) -> tuple[str, ...]:
         for other in holders[id(parameters[name])]
         if other != name and owner(model, other)[1] is not owner(model, name)[1]
     )
+
+
+def shared(model: nn.Module, copy: nn.Module) -> tuple[str, ...]:
+    """Names of the modules, or else of the parameters and buffers, that a *copy* of *model* holds in common with it."""
+    modules = {id(module) for module in model.modules()}
+    common = [path for path, module in copy.named_modules() if id(module) in modules]
+    if common:
+        inner = {
+            path for path in common for above in common if path != above and path.startswith(above and f"{above}.")
+        }
+        return tuple(path or "the model" for path in common if path not in inner)
+    storages = {storage for _, tensor in _tensors(model) if (storage := storage_of(tensor)) is not None}
+    return tuple(name for name, tensor in _tensors(copy) if storage_of(tensor) in storages)
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from model.named_parameters()
+    yield from model.named_buffers()
 
 
 def replace_module(model: nn.Module, old: nn.Module, new: nn.Module) -> nn.Module:

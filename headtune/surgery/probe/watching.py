@@ -14,7 +14,8 @@ from headtune.surgery.probe.call_mode import CallMode
 from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.rng import isolated
-from headtune.surgery.snapshot import Snapshot
+from headtune.surgery.snapshot import evaluating
+from headtune.surgery.writing import values_kept
 
 
 class ForwardFailed(Exception):
@@ -50,7 +51,8 @@ def watch(model: nn.Module, inputs: Inputs) -> Watched:
     """Run *model* once, in eval mode and without gradients, and see the attention that it computes.
 
     While it is watched, PyTorch takes its ordinary paths instead of the fused encoder layer, and compiled modules run
-    eagerly. The model is left as it was: attributes, training modes, hooks, buffers, and the random state.
+    eagerly. The model is left as it was: attributes, training modes, hooks, parameters,
+    buffers, and the random state; so are the inputs.
 
     Raises:
         ForwardFailed: the forward pass raised.
@@ -69,17 +71,14 @@ def observe(model: nn.Module, inputs: Inputs, recorder: Recorder, mode: TorchFun
     Raises:
         ForwardFailed: the forward pass raised.
     """
-    snapshot = Snapshot.of(model)
-    try:
-        with isolated(model), _eager(model), _framed(model, recorder), mode:
-            model.eval()
-            return call(model, inputs)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise ForwardFailed(recorder.frames[-1].path if recorder.frames else "", error) from error
-    finally:
-        snapshot.restore()
+    with evaluating(model), values_kept(model), isolated(model):
+        try:
+            with _eager(model), _framed(model, recorder), mode:
+                return call(model, inputs)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise ForwardFailed(recorder.frames[-1].path if recorder.frames else "", error) from error
 
 
 class _Watcher(CallMode):

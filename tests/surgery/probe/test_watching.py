@@ -144,3 +144,22 @@ def test_ctrl_c_passes_through_a_watched_model_and_leaves_it_as_it_was() -> None
         watch(model, (torch.zeros(1, 2),))
     assert model.training
     assert not model._forward_pre_hooks
+
+
+def test_a_watched_pass_leaves_parameters_and_inputs_as_they_were() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.passes = nn.Parameter(torch.zeros(1), requires_grad=False)
+            self.norm = nn.Linear(24, 24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.passes.data += 1
+            self.norm.weight.data = self.norm.weight.data.clamp(max=0)
+            return self.norm(x.add_(1))
+
+    model, x = Counting(), X.clone()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    watch(model, (x,))
+    assert torch.equal(x, X)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
