@@ -44,10 +44,13 @@ class Unproven(SurgeryError):
 _NO_STATISTICS = "or let the model return nothing that depends on its heads but through their output projection"
 
 
-def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -> dict[str, Wiring]:
+def followed(
+    model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], *, in_order: bool = False
+) -> dict[str, Wiring]:
     """The wiring of the *sites*, and of what else could be followed; the model is left as it was.
 
-    Weights are named as in the model whose *sites* have projections of their own.
+    Weights are named as in the model whose *sites* have projections of their own. Heads whose keys or values stand in
+    different orders are refused where they must be *in_order*.
 
     Raises:
         SurgeryError: the heads of a site cannot be told apart, or their projections cannot change (every reason).
@@ -63,7 +66,7 @@ def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -
     snapshot = Snapshot.of(model)
     try:
         edited = opened(model, sites)
-        found = follow(edited, inputs)
+        found = follow(edited, inputs, in_order=in_order)
         _check([(site, _why_not_changed(edited, found, site)) for site in sites])
     finally:
         snapshot.restore()
