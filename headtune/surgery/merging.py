@@ -13,7 +13,7 @@ from headtune.errors import PlanError, SurgeryError
 from headtune.heads.count import HeadCount
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite
-from headtune.nn import SharedLinear
+from headtune.nn import HeadedAttention, SharedLinear
 from headtune.surgery.adapters import adapter_for
 from headtune.surgery.adapters.linears import made_by_features
 from headtune.surgery.adapters.ownership import owner, replace_module
@@ -74,8 +74,10 @@ def merged(model: nn.Module, plan: HeadPlan, inputs: Inputs, *, copy: bool) -> n
     if problems:
         raise PlanError(*problems)
     changed = [site for site in sites if plan[site.path] != site.present]
-    found = followed(model, inputs, changed)
-    if reasons := [reason for site in changed if (reason := _why_not_shared(site, found[site.path])) is not None]:
+    found = followed(model, inputs, changed, in_order=True)
+    if reasons := [
+        reason for site in changed if (reason := _why_not_shared(model, site, found[site.path], plan[site.path]))
+    ]:
         raise SurgeryError(*reasons)
     merges = {site.path: Merge.of(site, found[site.path], plan[site.path]) for site in changed}
 
@@ -170,12 +172,24 @@ def _plan_problems(plan: HeadPlan, sites: Sequence[AttentionSite]) -> list[str]:
     return problems
 
 
-def _why_not_shared(site: AttentionSite, wiring: Wiring) -> str | None:
-    """Why a mean of keys would be one of queries too, as a sentence; None where it is not."""
+def _why_not_shared(model: nn.Module, site: AttentionSite, wiring: Wiring, wanted: HeadCount) -> str | None:
+    """Why heads have no mean that they could share, as a sentence; None where they have one."""
+    place, block = site.path or "the model", model.get_submodule(site.path)
+    if isinstance(block, nn.MultiheadAttention | HeadedAttention) and block.bias_k is not None:
+        return f"{place}: its learned extra key and value (add_bias_kv) belong to every head; keep its key/value heads"
+    size = wanted.num_heads // wanted.num_kv_heads
+    for side in (wiring.k, wiring.v):
+        made = [" and ".join(f"{len(features[name])} of {name}" for name in sorted(features)) for features in side]
+        for first in range(0, wanted.num_heads, size):
+            if len(unlike := sorted(set(made[first : first + size]))) > 1:
+                return (
+                    f"{place}: heads that would be one are made of other features, {' or '.join(unlike)}, which have "
+                    "no mean; keep its key/value heads"
+                )
     for query in wiring.q:
         for key in wiring.k:
             if name := next((name for name in query if query[name] & key.get(name, frozenset())), None):
-                return f"{site.path or 'the model'}: {name} makes queries that are keys as well; keep its heads"
+                return f"{place}: {name} makes queries that are keys as well; keep its heads"
     return None
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +15,10 @@ from headtune.surgery.probe.recorder import Recorder
 from headtune.surgery.probe.watching import observe
 
 _ROUNDING = {torch.float64: 1e-11, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""What sums in another order may differ by, of the largest value, after the layers of a deep model."""
+"""What sums in another order may differ by, of the values around, after the layers of a deep model."""
 
 _LEAST = 1e-3
-"""A tensor whose values are all smaller is compared as if this were its largest one."""
+"""Smaller values are compared as if they were this large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,12 @@ def difference(made: Outputs, expected: Outputs) -> str | None:
     """
     rounding = _ROUNDING[_coarsest([made.dtype, expected.dtype])]
     for name, tensors in expected.projected.items():
-        for one, other in _pairs(made.projected.get(name, ()), tensors):
+        found = made.projected.get(name, ())
+        if [one.shape for one in found] != [one.shape for one in tensors]:
+            return f"{name} reads the heads {_times(found)} where it should do so {_times(tensors)}, or otherwise"
+        if not _show_something(tensors):
+            return f"what {name} puts out is nowhere finite, so that nothing can be compared: mend its weights first"
+        for one, other in zip(found, tensors, strict=True):
             if (gap := _gap(one, other, rounding)) is not None:
                 return f"what {name} puts out is off by {gap:.3g} from what it should be"
     if len(made.returned) != len(expected.returned):
@@ -69,6 +75,8 @@ def difference(made: Outputs, expected: Outputs) -> str | None:
     pairs = list(_pairs(made.returned, expected.returned))
     if not pairs and not made.projected.keys() & expected.projected.keys():
         return "it returns no tensors that can be compared with what they should be"
+    if pairs and not _show_something([other for _, other in pairs]):
+        return "what it returns is nowhere finite, so that nothing can be compared: mend its weights or inputs first"
     gaps = [gap for one, other in pairs if (gap := _gap(one, other, rounding)) is not None]
     return f"what it returns is off by {max(gaps):.3g} from what it should be" if gaps else None
 
@@ -100,13 +108,23 @@ class _Listener(CallMode):
         """Make the call, and pass it on."""
         result = call.run()
         self._recorder.see(call.function, call.args, call.kwargs, result)
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
+        if _rounds(call, result):
+            self.dtypes.add(_precision(result))
         projection = self._recorder.projection(call.function, call.args, call.kwargs)
-        if projection is not None and isinstance(result, Tensor) and result.is_floating_point():
+        if projection is not None:
             source, name = projection
             self.dtypes.add(_precision(result))
             if self._recorder.call_read_in(source) is not None:
                 self.projected.setdefault(name, []).append(result.clone())
         return result
+
+
+def _rounds(call: FunctionCall, result: Tensor) -> bool:
+    """Whether the result has a coarser type than what it was made from: attention that casts its scores down."""
+    given = (tensor for tensor in call.tensors() if tensor.is_floating_point())
+    return any(tensor.numel() > 1 and _coarsest([tensor.dtype, result.dtype]) != tensor.dtype for tensor in given)
 
 
 def _precision(tensor: Tensor) -> torch.dtype:
@@ -128,27 +146,65 @@ def _pairs(left: Sequence[Tensor | None], right: Sequence[Tensor | None]) -> Ite
 
 
 def _gap(one: Tensor, other: Tensor, rounding: float) -> float | None:
-    """The largest difference where it is more than rounding, or where one has a NaN or an infinity of its own."""
+    """The largest difference where one is more than rounding, or where one has a NaN or an infinity of its own."""
     left, right = one.detach().double(), other.detach().double()
     finite = left.isfinite() & right.isfinite()
     if not torch.allclose(left[~finite], right[~finite], rtol=0, atol=0, equal_nan=True):
         return float("inf")
-    if not bool(finite.any()):
+    differ = finite & (left != right)
+    if not bool(differ.any()):
         return None
-    gap = float((left[finite] - right[finite]).abs().max())
-    return gap if gap > rounding * max(float(right[finite].abs().max()), _LEAST) else None
+    gaps = torch.where(differ, (left - right).abs(), 0)
+    return float(gaps.max()) if bool((gaps > rounding * _sizes(right, differ)).any()) else None
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
+def _sizes(values: Tensor, differ: Tensor) -> Tensor:
+    """How large the values around each one are: those of its row or of its feature, whichever are smaller.
+
+    One large feature says nothing of the rounding of the others, nor does one large row, nor what agrees to the last
+    bit, such as the -1e9 of a mask. Small values may be differences of usual ones, so that none counts as less.
+    """
+    sizes = torch.where(differ, values.abs(), 0).reshape(-1, values.shape[-1] if values.dim() else 1)
+    around = torch.minimum(sizes.amax(0, keepdim=True), sizes.amax(1, keepdim=True))
+    usual = float(values[differ].abs().median())
+    return around.clamp(min=max(usual, _LEAST)).reshape(values.shape)
+
+
+def _show_something(tensors: Sequence[Tensor]) -> bool:
+    return not any(tensor.numel() for tensor in tensors) or any(bool(tensor.isfinite().any()) for tensor in tensors)
+
+
+def _times(tensors: Sequence[Tensor]) -> str:
+    return f"{len(tensors)} times as " + " and ".join(str(tuple(tensor.shape)) for tensor in tensors)
+
+
+def _tensors(value: object, seen: set[int] | None = None) -> Iterator[Tensor]:
+    """The floating-point tensors in a value, in order, whatever holds them; objects are looked into once."""
     if isinstance(value, Tensor):
         if value.is_floating_point():
             yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from _tensors(getattr(value, field.name))
+        return
+    seen = set() if seen is None else seen
+    if id(value) not in seen:
+        seen.add(id(value))
+        for item in _held(value):
+            yield from _tensors(item, seen)
+
+
+def _held(value: object) -> Iterable[object]:
+    """What an object is made of: items, fields or attributes."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, type | nn.Module | FunctionType):
+        return ()
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    slots = [name for cls in type(value).__mro__ for name in _slots(cls) if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name) for name in slots)]
+
+
+def _slots(cls: type) -> Sequence[str]:
+    slots = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)

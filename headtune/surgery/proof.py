@@ -1,6 +1,7 @@
 """Edits of trained weights that are compared, output by output, with what they must compute."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -19,6 +20,7 @@ from headtune.surgery.probe import ForwardFailed
 from headtune.surgery.saving import Earlier, noted
 from headtune.surgery.slicing import why_not_sliced
 from headtune.surgery.snapshot import Snapshot
+from headtune.surgery.standins import stood_in
 from headtune.surgery.tables import handed_on, head_tables
 from headtune.surgery.transaction import copied
 from headtune.surgery.wiring import Followed, Wiring, follow
@@ -42,10 +44,13 @@ class Unproven(SurgeryError):
 _NO_STATISTICS = "or let the model return nothing that depends on its heads but through their output projection"
 
 
-def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -> dict[str, Wiring]:
+def followed(
+    model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], *, in_order: bool = False
+) -> dict[str, Wiring]:
     """The wiring of the *sites*, and of what else could be followed; the model is left as it was.
 
-    Weights are named as in the model whose *sites* have projections of their own.
+    Weights are named as in the model whose *sites* have projections of their own. Heads whose keys or values stand in
+    different orders are refused where they must be *in_order*.
 
     Raises:
         SurgeryError: the heads of a site cannot be told apart, or their projections cannot change (every reason).
@@ -61,22 +66,49 @@ def followed(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite]) -
     snapshot = Snapshot.of(model)
     try:
         edited = opened(model, sites)
-        found = follow(edited, inputs)
+        found = follow(edited, inputs, in_order=in_order)
         _check([(site, _why_not_changed(edited, found, site)) for site in sites])
     finally:
         snapshot.restore()
     return found.wirings
 
 
-def outputs_after(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], edit: Edit) -> Outputs:
-    """What *model* would put out after *edit*; it is left as it was."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What an edited model must put out.
+
+    Attributes:
+        outputs: what that is.
+        stood_in: whether the model had other weights for that, which hide less.
+    """
+
+    outputs: Outputs
+    stood_in: bool
+
+
+def outputs_after(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], edit: Edit) -> Expected:
+    """What *model* would put out after *edit*; it is left as it was.
+
+    Where its weights would hide errors, others stand in, unless it does not run with them.
+    """
+    with stood_in(model, inputs) as (wide, changed):
+        if changed:
+            try:
+                return Expected(outputs=_outputs_after(model, wide, sites, edit), stood_in=True)
+            except ForwardFailed:
+                pass
+    try:
+        return Expected(outputs=_outputs_after(model, inputs, sites, edit), stood_in=False)
+    except ForwardFailed as failed:
+        raise SurgeryError(f"with other weights, {_raised(failed)}; let it run whatever their values") from failed.error
+
+
+def _outputs_after(model: nn.Module, inputs: Inputs, sites: Sequence[AttentionSite], edit: Edit) -> Outputs:
     snapshot = Snapshot.of(model)
     try:
         edited = opened(model, sites)
         edit(edited)
         return outputs(edited, inputs)
-    except ForwardFailed as failed:
-        raise SurgeryError(f"with other weights, {_raised(failed)}; let it run whatever their values") from failed.error
     finally:
         snapshot.restore()
 
@@ -88,7 +120,7 @@ def proven(
     sites: Sequence[AttentionSite],
     *,
     edit: Edit,
-    expected: Outputs,
+    expected: Expected,
     copy: bool,
 ) -> nn.Module:
     """*model*, or a copy of it, after *edit*: with the counts of *plan*, and putting out what was *expected*.
@@ -101,16 +133,24 @@ def proven(
     target = copied(model) if copy else model
     snapshot, earlier = Snapshot.of(target), Earlier(target)
     try:
-        with torch.inference_mode(False):
-            edited = opened(target, sites)
-            edit(edited)
-            for adapter in adapters():
-                adapter.settle(edited)
-        _prove(edited, inputs, plan, sites, expected)
+        if expected.stood_in:
+            with stood_in(target, inputs) as (wide, _):
+                _prove(_edited(target, sites, edit), wide, plan, sites, expected.outputs)
+        edited = _edited(target, sites, edit)
+        _prove(edited, inputs, plan, sites, None if expected.stood_in else expected.outputs)
         return noted(edited, earlier, plan)
     except BaseException:
         snapshot.restore()
         raise
+
+
+def _edited(model: nn.Module, sites: Sequence[AttentionSite], edit: Edit) -> nn.Module:
+    with torch.inference_mode(False):
+        edited = opened(model, sites)
+        edit(edited)
+        for adapter in adapters():
+            adapter.settle(edited)
+    return edited
 
 
 def _check(reasons: Sequence[tuple[AttentionSite, str | None]]) -> None:
@@ -134,7 +174,10 @@ def _why_not_changed(model: nn.Module, found: Followed, site: AttentionSite) -> 
     return f"{ties[0]}: untie them first, or change neither" if ties else None
 
 
-def _prove(model: nn.Module, inputs: Inputs, plan: HeadPlan, sites: Sequence[AttentionSite], expected: Outputs) -> None:
+def _prove(
+    model: nn.Module, inputs: Inputs, plan: HeadPlan, sites: Sequence[AttentionSite], expected: Outputs | None
+) -> None:
+    """Refuse a *model* that does not run, has other counts than *plan*, or puts out something else than *expected*."""
     try:
         made = outputs(model, inputs)
         found = {path: block.site.present for path, block in survey(model, inputs).blocks.items()}
@@ -150,7 +193,7 @@ def _prove(model: nn.Module, inputs: Inputs, plan: HeadPlan, sites: Sequence[Att
     }
     if wrong:
         raise Unproven(*wrong.values(), blamed=wrong)
-    apart = difference(made, expected)
+    apart = None if expected is None else difference(made, expected)
     if apart is not None:
         changed = ", ".join(f"{_place(site.path)} with {plan[site.path]}" for site in sites)
         raise Unproven(f"{changed}: {apart}; leave the block as it is, {_NO_STATISTICS}")

@@ -461,6 +461,89 @@ def test_queries_that_are_keys_are_refused() -> None:
     )
 
 
+class Mirrored(Attention):
+    """Odd heads hold their keys, or their values, backwards."""
+
+    def __init__(self, keys: bool, *, by_hand: bool) -> None:
+        super().__init__()
+        self.keys, self.by_hand = keys, by_hand
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (-1, D)).transpose(1, 2) for f in (self.q_proj, self.k_proj, self.v_proj))
+        odd = (torch.arange(H) % 2 == 1)[:, None, None]
+        k, v = (torch.where(odd, k.flip(-1), k), v) if self.keys else (k, torch.where(odd, v.flip(-1), v))
+        y = (q @ k.mT).softmax(-1) @ v if self.by_hand else F.scaled_dot_product_attention(q, k, v)
+        return self.o_proj(y.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("keys", [False, True])
+def test_heads_in_other_orders_are_refused(keys: bool, by_hand: bool) -> None:
+    model, x = trained(Layers(lambda: Mirrored(keys, by_hand=by_hand))), data(2, 7, E)
+    with pytest.raises(SurgeryError) as caught:
+        merge_kv(model, shared(model, (x,), 2), (x,))
+    words = "keys" if keys else "values"
+    assert str(caught.value.problems[0]) == (
+        f"layers.0: the {words} of its heads are laid out differently in their projections (flipped, or shifted by "
+        "features that nothing passes on), so that no mean of their rows is a mean of heads; keep its key/value heads"
+    )
+
+
+class Passing(Attention):
+    """Keys and values through a function that passes nothing on for some of them."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (-1, D)).transpose(1, 2) for f in (self.q_proj, self.k_proj, self.v_proj))
+        y = F.scaled_dot_product_attention(q, self.function(k), self.function(v), is_causal=True)
+        return self.o_proj(y.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("function", [F.relu, lambda t: t.clamp(-0.1, 0.1), lambda t: F.relu(t).square()])
+def test_features_that_are_dead_for_these_inputs_keep_their_place(function: Callable[[Tensor], Tensor]) -> None:
+    model, x = trained(Layers(lambda: Passing(function))), data(2, 4, E)
+    with torch.no_grad():
+        model.layers[0].v_proj.bias[[3, D + 5]] = -100
+        model.layers[1].k_proj.bias[2] = -100
+    truth = copy.deepcopy(model)
+    for layer in truth.layers:
+        expand(layer.k_proj, H, 2)
+        expand(layer.v_proj, H, 2)
+    with pytest.warns(UserWarning, match=REPEATED):
+        merged = merge_kv(model, shared(model, (x,), 2), (x,))
+    assert apart(merged, truth, x) <= EXACT
+    assert apart(merged, truth, 10 * data(2, 9, E)) <= EXACT
+
+
+@pytest.mark.parametrize("kind", [nn.MultiheadAttention, HeadedAttention])
+def test_learned_extra_keys_belong_to_every_head(kind: type[nn.Module]) -> None:
+    block, x = trained(kind(E, H, add_bias_kv=True, batch_first=True)), data(2, 5, E)
+    with pytest.raises(SurgeryError) as caught:
+        merge_kv(block, shared(block, (x, x, x), 2), (x, x, x))
+    assert str(caught.value) == (
+        "the model: its learned extra key and value (add_bias_kv) belong to every head; keep its key/value heads"
+    )
+
+
+def test_heads_made_by_projections_of_their_own_are_refused() -> None:
+    class Apart(Plain):
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys = nn.ModuleList(nn.Linear(E, D) for _ in range(H))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, _, v = (t.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+            k = torch.stack([key(x) for key in self.keys], dim=1)
+            return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    model, x = trained(Layers(Apart)), data(2, 7, E)
+    with pytest.raises(SurgeryError, match=r"layers\.0: heads that would be one are made of other features, 6 of lay"):
+        merge_kv(model, shared(model, (x,), 2), (x,))
+
+
 class TestTheComparisonCanFail:
     """Each plants a wrong merge, whose counts are right: where the block shares by itself, then in both ways."""
 

@@ -30,6 +30,23 @@ def test_everything_that_a_model_returns_is_put_out_in_order() -> None:
     assert [float(one[0]) for one in returned if one is not None] == [0, 1, 2, 3, 4]
 
 
+def test_tensors_are_found_in_any_object() -> None:
+    class Slotted:
+        __slots__ = ("inner",)
+
+    class Answer:
+        def __init__(self, x: Tensor) -> None:
+            self.logits, self.slotted, self.me = x, Slotted(), self
+            self.slotted.inner = [x + 1]
+
+    class Answering(nn.Module):
+        def forward(self, x: Tensor) -> object:
+            return Answer(x)
+
+    returned = outputs(Answering(), (torch.zeros(2),)).returned
+    assert [float(one[0]) for one in returned if one is not None] == [0, 1]
+
+
 def test_what_reads_an_attentions_output_is_put_out_too(zoo: SimpleNamespace) -> None:
     model, (x,) = zoo.build("lucid"), zoo.inputs()
     made: list[Tensor] = []
@@ -157,7 +174,37 @@ def test_infinities_and_nans_must_be_the_same_and_hide_nothing() -> None:
         assert difference(put_out(one), put_out(X)) is not None
         assert difference(put_out(X), put_out(one)) is not None
     assert difference(put_out(endless), put_out(blank)) is not None
-    assert difference(put_out(torch.full((2,), float("nan"))), put_out(torch.full((2,), float("nan")))) is None
+
+
+def test_what_is_nowhere_finite_proves_nothing() -> None:
+    nans = torch.full((2, 3), float("nan"))
+    assert (
+        difference(put_out(nans), put_out(nans))
+        == "what it returns is nowhere finite, so that nothing can be compared: mend its weights or inputs first"
+    )
+    assert (
+        difference(put_out(X, w=nans), put_out(X, w=nans))
+        == "what w puts out is nowhere finite, so that nothing can be compared: mend its weights first"
+    )
+    assert difference(put_out(X, nans), put_out(X, nans)) is None  # a loss without labels
+
+
+def test_one_large_feature_row_or_mask_hides_nothing() -> None:
+    for place in (slice(None), 0), (slice(None), slice(None), 1), (1, 1, 2):
+        large = X.clone()
+        large[place] = -1e9
+        off = large.clone()
+        off[0, 2, 3] += 0.05
+        for dtype in (torch.float32, torch.float16):
+            assert difference(put_out(large, dtype=dtype), put_out(large.clone(), dtype=dtype)) is None
+            assert difference(put_out(off, dtype=dtype), put_out(large, dtype=dtype)) is not None
+        rounded = large * (1 + 1e-6 * X)
+        assert difference(put_out(rounded), put_out(large)) is None
+
+
+def test_a_projection_that_was_not_made_is_found() -> None:
+    found = difference(put_out(X), put_out(X, w=X))
+    assert found == "w reads the heads 0 times as  where it should do so 1 times as (2, 3, 4), or otherwise"
 
 
 def test_tensors_whose_shape_depends_on_the_heads_are_left_out() -> None:

@@ -1,5 +1,6 @@
 """The wiring of every attention block of a model."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,7 @@ from headtune.surgery.wiring.wiring import Wiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What one forward pass showed of the wires of a model.
+    """What was seen of the wires of a model.
 
     Attributes:
         wirings: path of a block → its wiring.
@@ -29,8 +30,8 @@ class Followed:
     reasons: dict[str, str]
 
 
-def follow(model: nn.Module, inputs: Inputs) -> Followed:
-    """Follow the heads of every attention block, in one forward pass.
+def follow(model: nn.Module, inputs: Inputs, *, in_order: bool = False) -> Followed:
+    """Follow the heads of every attention block, in one forward pass, or two where some features are dead in it.
 
     Values are read, so that no head can be followed on the meta device. The insides of ``nn.MultiheadAttention`` cannot
     be seen; put a :class:`headtune.nn.HeadedAttention` in its place first.
@@ -38,12 +39,27 @@ def follow(model: nn.Module, inputs: Inputs) -> Followed:
     Args:
         model: left as it is.
         inputs: positional arguments of ``forward`` as a tuple, or keyword arguments as a dict.
+        in_order: have no wiring of blocks where features of other heads stand in other orders.
 
     Raises:
         SurgeryError: the forward pass raised, which may well run without gradients, or with other numbers.
     """
+    found, whole = _passed(model, inputs, alive=False, in_order=in_order)
+    if not whole:
+        # Features that nothing passes on for these values, as behind a ReLU, or whose gradient is another head's zero.
+        with suppress(SurgeryError):
+            alive, _ = _passed(model, inputs, alive=True, in_order=in_order)
+            found = {path: _fuller(outcome, alive.get(path)) for path, outcome in found.items()}
+    return Followed(
+        wirings={path: outcome for path, outcome in found.items() if isinstance(outcome, Wiring)},
+        reasons={path: outcome for path, outcome in found.items() if isinstance(outcome, str)},
+    )
+
+
+def _passed(model: nn.Module, inputs: Inputs, *, alive: bool, in_order: bool) -> tuple[dict[str, Wiring | str], bool]:
+    """The outcome of every block in one forward pass, and whether every feature of its projections was followed."""
     recorder = Recorder(model)
-    tracer = Tracer(recorder)
+    tracer = Tracer(recorder, alive=alive, in_order=in_order)
     try:
         with torch.no_grad():
             observe(model, inputs, recorder, tracer)
@@ -57,10 +73,14 @@ def follow(model: nn.Module, inputs: Inputs) -> Followed:
     for number, call in enumerate(recorder.calls):
         found.setdefault(block_path(model, call), []).append(tracer.outcome(number))
     joined = {path: _joined(outcomes) for path, outcomes in found.items()}
-    return Followed(
-        wirings={path: outcome for path, outcome in joined.items() if isinstance(outcome, Wiring)},
-        reasons={path: outcome for path, outcome in joined.items() if isinstance(outcome, str)},
-    )
+    return joined, all(isinstance(outcome, Wiring) and tracer.is_whole(outcome) for outcome in joined.values())
+
+
+def _fuller(seen: Wiring | str, alive: Wiring | str | None) -> Wiring | str:
+    """What was found with other values, where it explains more than what was seen with the values that there are."""
+    if not isinstance(alive, Wiring) or seen in (reasons.BLIND, reasons.ON_META):
+        return seen
+    return alive if isinstance(seen, str) or alive.holds(seen) else seen
 
 
 def wirings(model: nn.Module, inputs: Inputs) -> dict[str, Wiring]:

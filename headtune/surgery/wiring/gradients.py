@@ -8,9 +8,14 @@ from headtune.surgery.wiring.wiring import Features
 
 
 class Leaves:
-    """The outputs of a model's projections, each cut out of the graph, so that no gradient goes past it."""
+    """The outputs of a model's projections, each cut out of the graph, so that no gradient goes past it.
+
+    Attributes:
+        widths: name of a projection's weight → how many features it puts out.
+    """
 
     def __init__(self) -> None:
+        self.widths: dict[str, int] = {}
         self._leaves: list[tuple[str, int, TensorWeakRef]] = []
 
     def cut(self, name: str, result: Tensor, dim: int) -> Tensor:
@@ -22,6 +27,7 @@ class Leaves:
             dim: the dimension of its features.
         """
         leaf = result.detach().requires_grad_()
+        self.widths[name] = result.shape[dim]
         self._leaves.append((name, dim, TensorWeakRef(leaf)))
         with torch.enable_grad():
             return leaf.clone()

@@ -34,6 +34,14 @@ def mixed(words: str, name: str) -> str:
     )
 
 
+def out_of_order(words: str) -> str:
+    """The features of several heads' *words* stand in other orders in their projections."""
+    return (
+        f"the {words} of its heads are laid out differently in their projections (flipped, or shifted by features that "
+        "nothing passes on), so that no mean of their rows is a mean of heads; keep its key/value heads"
+    )
+
+
 def changed_before(name: str) -> str:
     """Something stands between the heads and the projection that reads them."""
     return (

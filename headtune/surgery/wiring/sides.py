@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtune.surgery.probe.function_call import FunctionCall
 from headtune.surgery.probe.fused import given_to_sdpa
+from headtune.surgery.probe.operations import Product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Sides:
         k: the same for the keys.
         v: the output's shape, depends on the values only.
         values: ``(…, S, D)`` as they are weighted.
+        key_part: *k* as if the keys had only those of the D features that a mask lets through.
+        value_part: the same of *v* for values.
         spread: from a number for each of ``(L)`` to the output's shape.
     """
 
@@ -29,6 +32,8 @@ class Sides:
     k: Tensor
     v: Tensor
     values: Tensor
+    key_part: Callable[[Tensor], Tensor]
+    value_part: Callable[[Tensor], Tensor]
     spread: Callable[[Tensor], Tensor]
 
 
@@ -48,9 +53,17 @@ def sides_of_sdpa(call: FunctionCall) -> Sides | None:
     def spread(labels_L: Tensor) -> Tensor:
         return labels_L.reshape(*leading, 1, 1).expand(shape).to(query.dtype).clone()
 
-    # The output has one row for each query; values have one for each key.
+    def key_part(mask_D: Tensor) -> Tensor:
+        return _flat(key * mask_D)
+
+    def value_part(mask_D: Tensor) -> Tensor:
+        # The output has one row for each query; values have one for each key.
+        return (value * mask_D).sum(-2, keepdim=True).expand(shape)
+
     v = value.sum(-2, keepdim=True).expand(shape)
-    return Sides(q=_flat(query), k=_flat(key), v=v, values=value, spread=spread)
+    return Sides(
+        q=_flat(query), k=_flat(key), v=v, values=value, key_part=key_part, value_part=value_part, spread=spread
+    )
 
 
 def sides_of_product(scoring: FunctionCall, weighting: FunctionCall, weights: Tensor) -> Sides | None:
@@ -77,8 +90,32 @@ def sides_of_product(scoring: FunctionCall, weighting: FunctionCall, weights: Te
         marked[..., 0] = labels_L.reshape(*weights.shape[:-2], 1).to(weights.dtype)
         return weighting.again({weights: marked, values: torch.ones_like(values)}).detach()
 
+    dim = _summed(made)
+
+    def key_part(mask_D: Tensor) -> Tensor:
+        if shared or dim is None:
+            return _flat(k)
+        left = made.left.detach()
+        return _flat(scoring.again({made.left: left * mask_D.reshape(-1, *[1] * (-1 - dim))}))
+
+    def value_part(mask_D: Tensor) -> Tensor:
+        return weighting.again({weights: weights.detach(), values: values * mask_D})
+
     v = weighting.again({weights: weights.detach()})
-    return Sides(q=_flat(q), k=_flat(k), v=v, values=values, spread=spread)
+    return Sides(q=_flat(q), k=_flat(k), v=v, values=values, key_part=key_part, value_part=value_part, spread=spread)
+
+
+def _summed(product: Product) -> int | None:
+    """The dimension of the left factor, counted from behind, over which a product sums."""
+    if product.equation is None:
+        return -1
+    terms, _, result = product.equation.partition("->")
+    left, _, right = terms.partition(",")
+    letters = [letter for letter in left if letter in right and letter not in result and letter != "."]
+    if len(letters) != 1:
+        return None
+    behind = left[left.index(letters[0]) :]
+    return None if "." in behind else -len(behind)
 
 
 def _flat(tensor: Tensor) -> Tensor:

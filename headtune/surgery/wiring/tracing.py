@@ -8,7 +8,7 @@ projection must then read unchanged.
 H heads, F features; L all leading dimensions, those of batch and heads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -31,11 +31,18 @@ class Tracer(CallMode):
 
     The model is to run without gradients: they are switched on for those functions that the heads flow through, so that
     neither ``torch.no_grad`` nor activation checkpoints in the model stand in the way.
+
+    Args:
+        recorder: sees the same calls.
+        alive: let projections put out small numbers of both signs, which every activation passes on at some position.
+        in_order: refuse heads whose keys or values stand in other orders than those of the first head.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, alive: bool = False, in_order: bool = False) -> None:
         super().__init__()
         self._recorder = recorder
+        self._alive = alive
+        self._in_order = in_order
         self._leaves = Leaves()
         self._products: dict[int, FunctionCall] = {}
         self._followed: dict[int, Wiring] = {}
@@ -56,6 +63,11 @@ class Tracer(CallMode):
         out = tuple({name: found[head] for name, found in columns.items()} for head in heads)
         complete = Wiring(q=wiring.q, k=wiring.k, v=wiring.v, out=out)
         return complete.why_mixed() or complete
+
+    def is_whole(self, wiring: Wiring) -> bool:
+        """Whether every feature of the projections that make queries, keys and values belongs to a head."""
+        made = wiring.of_heads(range(wiring.num_heads))
+        return all(len(features) == self._leaves.widths[name] for name, features in made.items())
 
     def see(self, call: FunctionCall) -> object:
         """Make the call, with gradients where heads flow, and where they change nothing.
@@ -96,6 +108,8 @@ class Tracer(CallMode):
             self._read(number, source, name)
             # It read labels: what comes later shall see values, none of them degenerate.
             result = torch.randn_like(result)
+        if self._alive:
+            result = _alive(result)
         return self._leaves.cut(name, result, -result.dim() + _batch_dims(call, result))
 
     def _follow(self, call: FunctionCall, number: int) -> Tensor | None:
@@ -120,7 +134,24 @@ class Tracer(CallMode):
         for words, side, size in (("keys", k, head_dim), ("values", v, sides.values.shape[-1])):
             if (name := _wider(side, size)) is not None:
                 self._reasons[number] = reasons.mixed(words, name)
+        if self._in_order and number not in self._reasons:
+            keys = (lambda mask_D, head: sides.key_part(mask_D)[head * stride], k, head_dim)
+            values = (lambda mask_D, head: sides.value_part(mask_D)[labels == head], v, sides.values.shape[-1])
+            for words, (part, side, size) in (("keys", keys), ("values", values)):
+                if not self._ordered_alike(part, side, torch.arange(size, device=labels.device)):
+                    self._reasons[number] = reasons.out_of_order(words)
         return labels
+
+    def _ordered_alike(
+        self, part: Callable[[Tensor, int], Tensor], side: Sequence[Features], numbers_D: Tensor
+    ) -> bool:
+        """Whether every head has its features in the same order, by those whose number has a bit set, for each bit."""
+        for bit in range((len(numbers_D) - 1).bit_length()):
+            mask_D = numbers_D.bitwise_right_shift(bit).bitwise_and(1)
+            orders = {_places(self._leaves.features(part(mask_D, head)), side[head]) for head in range(len(side))}
+            if len(orders) > 1:
+                return False
+        return True
 
     def _sides_of_product(self, call: FunctionCall) -> Sides | None:
         factors = call.product()
@@ -161,6 +192,23 @@ class Tracer(CallMode):
             self._columns.setdefault(number, {})[name] = columns
         else:
             self._reasons[number] = reasons.changed_before(name)
+
+
+def _places(some: Features, every: Features) -> tuple[tuple[int, ...], ...]:
+    """Where some features of a head stand among all that it has of each projection."""
+    return tuple(
+        tuple(place for place, index in enumerate(sorted(indices)) if index in some.get(name, frozenset()))
+        for name, indices in sorted(every.items())
+    )
+
+
+def _alive(result: Tensor) -> Tensor:
+    """Small random numbers in its place, whose signs take turns along every dimension."""
+    places = sum(
+        torch.arange(size, device=result.device).reshape(-1, *[1] * (result.dim() - dim - 1))
+        for dim, size in enumerate(result.shape)
+    )
+    return (torch.rand_like(result) * 0.08 + 0.01) * (1 - 2 * (places % 2))
 
 
 def _batch_dims(call: FunctionCall, result: Tensor) -> int:

@@ -49,6 +49,16 @@ class Wiring:
         """Every feature of an output projection that reads one of the *heads*."""
         return _union([self.out[head] for head in heads])
 
+    def holds(self, other: "Wiring") -> bool:
+        """Whether every head here has every feature that it has there."""
+        sides = ((self.q, other.q), (self.k, other.k), (self.v, other.v), (self.out, other.out))
+        return self.num_heads == other.num_heads and all(
+            indices <= mine.get(name, frozenset())
+            for ours, theirs in sides
+            for mine, features in zip(ours, theirs, strict=True)
+            for name, indices in features.items()
+        )
+
     def why_mixed(self) -> str | None:
         """Why no head can be taken by itself, as a sentence; ``None`` when each feature has its heads."""
         for words, side in (("queries", self.q), ("keys", self.k), ("values", self.v)):

@@ -95,6 +95,25 @@ def test_the_meta_device_is_refused(planted: SimpleNamespace) -> None:
     assert reason == "it is on the meta device, where heads have no values to follow; load the weights first"
 
 
+@pytest.mark.parametrize("name", ["Separate", "Manual"])
+@pytest.mark.parametrize("dead", ["q", "k", "v", "qkv", "one feature"])
+def test_dead_heads_and_features_are_found(planted: SimpleNamespace, name: str, dead: str) -> None:
+    class Dead(getattr(planted, name)):  # type: ignore[misc]
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (f(x).unflatten(-1, (planted.H, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            return x + self.finish(self.attend(q, k, torch.relu(v)), x)
+
+    model, head = Dead(), slice(planted.D, 2 * planted.D)
+    with torch.no_grad():
+        model.v.bias[planted.D] = -100
+        for linear in (getattr(model, letter) for letter in dead if len(dead) < 4):
+            linear.weight[head], linear.bias[head] = 0, 0
+    rows = tuple(frozenset(range(h * planted.D, (h + 1) * planted.D)) for h in range(planted.H))
+    q, k, v, out = (tuple({f"{letter}.weight": span} for span in rows) for letter in ("q", "k", "v", "out"))
+    for shape in (2, 9), (1, 2):
+        assert traced(model, planted.inputs(*shape)) == Wiring(q=q, k=k, v=v, out=out)
+
+
 def without_gradients(forward: Callable[[nn.Module, Tensor], Tensor]) -> Callable[[nn.Module, Tensor], Tensor]:
     return torch.no_grad()(forward)
 
