@@ -58,16 +58,17 @@ def outputs(model: nn.Module, inputs: Inputs) -> Outputs:
 def difference(made: Outputs, expected: Outputs) -> str | None:
     """Where two models' outputs differ by more than rounding, in words; ``None`` where they do not.
 
-    A returned tensor whose shape depends on the heads, such as a cache of keys, is not compared.
+    A returned tensor whose shape depends on the heads, such as a cache of keys, is not compared. Weights without a name
+    are computed ones, such as those of gates, which only one of the models may have.
     """
     rounding = _ROUNDING[_coarsest([made.dtype, expected.dtype])]
     for name, tensors in expected.projected.items():
         found = made.projected.get(name, ())
-        if [one.shape for one in found] != [one.shape for one in tensors]:
+        if name and [one.shape for one in found] != [one.shape for one in tensors]:
             return f"{name} reads the heads {_times(found)} where it should do so {_times(tensors)}, or otherwise"
         if not _show_something(tensors):
             return f"what {name} puts out is nowhere finite, so that nothing can be compared: mend its weights first"
-        for one, other in zip(found, tensors, strict=True):
+        for one, other in _pairs(found, tensors):
             if (gap := _gap(one, other, rounding)) is not None:
                 return f"what {name} puts out is off by {gap:.3g} from what it should be"
     if len(made.returned) != len(expected.returned):
