@@ -285,35 +285,6 @@ def test_plan_json_says_the_plan_in_plain_words(tmp_path: Path) -> None:
     assert content["plan"] == {"layers.0.self_attn": [2, 2, 4], "layers.1.self_attn": [2, 2, 4]}
 
 
-def test_files_that_merely_look_like_a_models_stay(tmp_path: Path) -> None:
-    """Only what an earlier save wrote goes, with what was written beside it."""
-    mine = (
-        "buffers.safetensors",
-        "config.json",
-        "model_best.safetensors",
-        "model.pt2",
-        "model-00001-of-00002.safetensors",
-    )
-    for name in mine:
-        (tmp_path / name).write_text("mine")
-    skeleton = Skeleton(plan=HeadPlan.of({}), hold=None, params={})
-    for _ in range(2):
-        save_checkpoint(build(), tmp_path, skeleton, beside=lambda folder: (folder / "model.onnx").write_text("beside"))
-    assert {file.name for file in tmp_path.iterdir()} == {*mine, "model.onnx", "model.safetensors", "plan.json"}
-    save(build(), tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {*mine, "model.safetensors", "plan.json"}
-    assert all((tmp_path / name).read_text() == "mine" for name in mine)
-
-
-def test_a_plan_names_no_files_of_other_folders_to_go(tmp_path: Path) -> None:
-    save(build(), tmp_path / "model")
-    (tmp_path / "notes").write_text("mine")
-    plan = tmp_path / "model" / "plan.json"
-    plan.write_text(json.dumps({**json.loads(plan.read_text()), "files": ["../notes", "..", 5, "model.safetensors"]}))
-    save(build(), tmp_path / "model")
-    assert (tmp_path / "notes").exists()
-
-
 def damaged(content: Any) -> Iterator[Any]:
     """The same JSON with each of its values in turn as others."""
     yield from (None, [], {}, -1, "text", [None], {"a": None}, [-1, 3])
@@ -338,30 +309,6 @@ def test_whatever_is_damaged_in_a_plan_is_told_in_words(tmp_path: Path) -> None:
             told += error.problems
     assert len(told) > 100
     assert all(problem.startswith(str(tmp_path)) for problem in told)
-
-
-def test_params_come_back_as_they_were_or_are_refused(tmp_path: Path) -> None:
-    params = {"sizes": (2, [3.5, None]), "names": {"a": (True,)}, "scale": torch.tensor([0.5])}
-    save(build(), tmp_path, params=params)
-    given: dict[str, Any] = {}
-
-    def keep(**kwargs: object) -> nn.Module:
-        given.update(kwargs)
-        return build()
-
-    load(tmp_path, keep)
-    assert given == params
-    assert type(given["sizes"]) is tuple
-    with pytest.raises(StorageError) as caught:
-        save(build(), tmp_path, params={"at": tmp_path, "of": {1}, "by": {1: 2}})
-    assert caught.value.problems == tuple(
-        f"params: {what}, which cannot be written down; give numbers or text instead"
-        for what in ("at is a PosixPath", "of is a set", "by is a dict with keys that are no text")
-    )
-    wrong: Any
-    for wrong in (5, [], {1: 2}):
-        with pytest.raises(InputError, match="params: must be a mapping from names to values"):
-            save(build(), tmp_path, params=wrong)
 
 
 def test_arguments_that_make_no_sense_are_refused_in_words(tmp_path: Path) -> None:
