@@ -51,7 +51,7 @@ def surveyed(model: nn.Module, inputs: Inputs) -> Survey:
         return survey(model, inputs)
     except ForwardFailed as failed:
         where = f" in {failed.path}" if failed.path else ""
-        if type(failed.error).__module__.startswith("torch._dynamo"):
+        if type(failed.error).__module__.startswith("torch._dynamo") or "HigherOrderOperator" in in_words(failed.error):
             remedy = "kernels that compile themselves, such as flex_attention, cannot be watched"
         else:
             remedy = "give inputs that its forward takes, on the model's device"
