@@ -77,11 +77,11 @@ def _wirings(model: nn.Module, inputs: Inputs, paths: Sequence[str]) -> dict[str
         f"{path or 'the model'}: whether rows of its projection must move for another count cannot be seen: "
         f"{found.reasons.get(path, 'no attention is seen here when the model runs once more')}"
         for path in paths
-        if path not in found.wirings
+        if path not in found.made
     ]
     if problems:
         raise SurgeryError(*problems)
-    return {path: found.wirings[path] for path in paths}
+    return {path: found.made[path] for path in paths}
 
 
 def hold_of(plan: HeadPlan, sites: Sequence[AttentionSite]) -> Hold:

@@ -28,17 +28,30 @@ class Spin(nn.Module):
         return x
 
 
+class Notes:
+    """What a model noted; lists that it holds itself are put back after timing."""
+
+    def __init__(self) -> None:
+        self.found: list[object] = []
+
+
 class Watching(nn.Module):
     """Notes under what it runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(3, 3)
-        self.seen: set[object] = set()
+        self.notes = Notes()
+
+    @property
+    def seen(self) -> set[object]:
+        return set(self.notes.found)
 
     def forward(self, x: Tensor) -> Tensor:
         torch.rand(1)
-        self.seen.add((torch.get_num_threads(), self.training, torch.is_grad_enabled(), x.dtype, tuple(x.shape)))
+        self.notes.found.append(
+            (torch.get_num_threads(), self.training, torch.is_grad_enabled(), x.dtype, tuple(x.shape))
+        )
         return self.layer(x)
 
 
@@ -97,11 +110,10 @@ def test_it_runs_under_the_protocol_and_puts_everything_back() -> None:
 
 def test_model_and_reference_may_differ_in_dtype_and_get_the_protocols() -> None:
     model, reference = Watching(), Watching().to(torch.float64)
-    seen = (model.seen, reference.seen)
     protocol = LatencyProtocol(device="cpu", threads=1, max_seconds=0.2, batch_size=2, dtype="bfloat16")
     profile = measure(model, inputs, protocol, reference=reference)
     assert profile.protocol.dtype == "bfloat16"
-    assert seen == (set(), set())  # copies ran
+    assert (model.seen, reference.seen) == (set(), set())  # copies ran
     assert model.layer.weight.dtype == torch.float32
     assert reference.layer.weight.dtype == torch.float64
 
@@ -130,21 +142,21 @@ def test_samples_are_taken_alone_in_the_lane_and_the_first_pass_is_not(tmp_path:
     class Feeling(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.alone: list[bool] = []
+            self.notes = Notes()
 
         def forward(self, x: Tensor) -> Tensor:
             with (tmp_path / "cpu.floor").open("a") as floor:
                 try:
                     fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    self.alone.append(True)
+                    self.notes.found.append(True)
                 else:
-                    self.alone.append(False)
+                    self.notes.found.append(False)
             return x
 
     model, reference = Feeling(), Feeling()
     measure(model, inputs, QUICK, reference=reference, lane=Lane(tmp_path))
-    for felt in (model.alone, reference.alone):
+    for felt in (model.notes.found, reference.notes.found):
         assert felt[0] is False
         assert all(felt[1:])
 

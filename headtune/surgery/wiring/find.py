@@ -24,10 +24,12 @@ class Followed:
     Attributes:
         wirings: path of a block → its wiring.
         reasons: path of a block whose heads could not be followed → why, as a sentence.
+        made: path of a block → what makes its queries, keys and values, also where nothing is known of its output.
     """
 
     wirings: dict[str, Wiring]
     reasons: dict[str, str]
+    made: dict[str, Wiring]
 
 
 def follow(model: nn.Module, inputs: Inputs, *, in_order: bool = False) -> Followed:
@@ -44,20 +46,25 @@ def follow(model: nn.Module, inputs: Inputs, *, in_order: bool = False) -> Follo
     Raises:
         SurgeryError: the forward pass raised, which may well run without gradients, or with other numbers.
     """
-    found, whole = _passed(model, inputs, alive=False, in_order=in_order)
+    found, made, whole = _passed(model, inputs, alive=False, in_order=in_order)
     if not whole:
         # Features that nothing passes on for these values, as behind a ReLU, or whose gradient is another head's zero.
         with suppress(SurgeryError):
-            alive, _ = _passed(model, inputs, alive=True, in_order=in_order)
+            alive, made_alive, _ = _passed(model, inputs, alive=True, in_order=in_order)
+            made |= made_alive
             found = {path: _fuller(outcome, alive.get(path)) for path, outcome in found.items()}
+    complete = {path: outcome for path, outcome in found.items() if isinstance(outcome, Wiring)}
     return Followed(
-        wirings={path: outcome for path, outcome in found.items() if isinstance(outcome, Wiring)},
+        wirings=complete,
+        made=made | complete,
         reasons={path: outcome for path, outcome in found.items() if isinstance(outcome, str)},
     )
 
 
-def _passed(model: nn.Module, inputs: Inputs, *, alive: bool, in_order: bool) -> tuple[dict[str, Wiring | str], bool]:
-    """The outcome of every block in one forward pass, and whether every feature of its projections was followed."""
+def _passed(
+    model: nn.Module, inputs: Inputs, *, alive: bool, in_order: bool
+) -> tuple[dict[str, Wiring | str], dict[str, Wiring], bool]:
+    """The outcome of every block in one pass, what made its heads, and whether every feature of it was followed."""
     recorder = Recorder(model)
     tracer = Tracer(recorder, alive=alive, in_order=in_order)
     try:
@@ -69,11 +76,13 @@ def _passed(model: nn.Module, inputs: Inputs, *, alive: bool, in_order: bool) ->
             "heads cannot be followed: with gradients, and numbers of heads for values, forward raises "
             f"{in_words(failed.error)}{where}; let it run whatever its values"
         ) from failed.error
-    found: dict[str, list[Wiring | str]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, call in enumerate(recorder.calls):
-        found.setdefault(block_path(model, call), []).append(tracer.outcome(number))
-    joined = {path: _joined(outcomes) for path, outcomes in found.items()}
-    return joined, all(isinstance(outcome, Wiring) and tracer.is_whole(outcome) for outcome in joined.values())
+        numbers.setdefault(block_path(model, call), []).append(number)
+    joined = {path: _joined([tracer.outcome(number) for number in calls]) for path, calls in numbers.items()}
+    sides = {path: [tracer.made(number) for number in calls] for path, calls in numbers.items()}
+    made = {path: one for path, (one, *more) in sides.items() if one is not None and all(one == two for two in more)}
+    return joined, made, all(isinstance(outcome, Wiring) and tracer.is_whole(outcome) for outcome in joined.values())
 
 
 def _fuller(seen: Wiring | str, alive: Wiring | str | None) -> Wiring | str:

@@ -64,6 +64,11 @@ class Tracer(CallMode):
         complete = Wiring(q=wiring.q, k=wiring.k, v=wiring.v, out=out)
         return complete.why_mixed() or complete
 
+    def made(self, number: int) -> Wiring | None:
+        """What makes the queries, keys and values of that call, whatever reads its output; None where it is unknown."""
+        wiring = self._followed.get(number)
+        return None if wiring is None or wiring.why_mixed() else wiring
+
     def is_whole(self, wiring: Wiring) -> bool:
         """Whether every feature of the projections that make queries, keys and values belongs to a head."""
         made = wiring.of_heads(range(wiring.num_heads))
