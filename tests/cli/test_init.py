@@ -90,6 +90,7 @@ def test_the_study_checks_and_the_present_plan_learns(run: Run, tmp_path: Path) 
     assert "36 legal plans" in out
 
 
+@pytest.mark.slow
 def test_the_training_file_runs_alone_and_learns(tmp_path: Path) -> None:
     write_starter(tmp_path)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of a busy machine would wait for one another

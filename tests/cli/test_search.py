@@ -60,6 +60,7 @@ def test_a_budget_that_nothing_can_meet_exits_3_with_what_is_achievable(run: Run
     assert "achievable is 4465" in err
 
 
+@pytest.mark.slow
 def test_where_the_only_feasible_plan_fails_the_search_exits_3_with_the_nearest_range(run: Run, study: Path) -> None:
     # A head of 4 features has 3 x (16 x 4 + 4) + 4 x 16 weights: three heads fewer at both sites leave 4465 - 6 x 268.
     least = 4465 - 6 * 268
@@ -136,7 +137,8 @@ def on_terminal(*command: str) -> tuple[int, str]:
     return process.wait(), screen.decode()
 
 
-@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["inline", "ray"])
 def test_a_terminal_shows_the_front_while_the_search_runs(study: Path, executor: str) -> None:
     options = ("--set", f"resources.executor={executor}", "--set", "task_args={seconds_per_epoch: 0.1}")
     code, screen = on_terminal(sys.executable, "-m", "headtune", "search", str(study), *options)

@@ -34,6 +34,7 @@ def test_one_driver_holds_the_study_until_it_closes(make_spec: MakeSpec) -> None
     open_ledger(spec).close()
 
 
+@pytest.mark.slow
 def test_who_runs_the_trials(make_spec: MakeSpec) -> None:
     assert isinstance(executor_of(make_spec(executor="inline"), Silent()), InlineExecutor)
     assert isinstance(executor_of(make_spec(executor="ray", resources=Resources(concurrent=2)), Silent()), RayExecutor)

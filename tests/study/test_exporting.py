@@ -51,6 +51,7 @@ def test_the_recommended_model_is_the_one_that_the_verification_trained(make_spe
     assert made.origin.startswith("the model that the verification left in ")
 
 
+@pytest.mark.slow
 def test_a_named_plan_of_a_trained_model_keeps_the_studys_heads(make_spec: MakeSpec) -> None:
     spec = keeping(make_spec)
     search(spec)
@@ -63,6 +64,7 @@ def test_a_named_plan_of_a_trained_model_keeps_the_studys_heads(make_spec: MakeS
     assert made.origin == "the heads that the study left of the trained model" or "verification" in made.origin
 
 
+@pytest.mark.slow
 def test_without_models_the_plan_is_applied_again(make_spec: MakeSpec) -> None:
     spec = keeping(make_spec, {"trains": True}, verify=VerifyOptions(top=2, seeds=0))
     search(spec)
@@ -77,6 +79,7 @@ def test_without_models_the_plan_is_applied_again(make_spec: MakeSpec) -> None:
     )
 
 
+@pytest.mark.slow
 def test_more_heads_than_were_trained_are_refused(make_spec: MakeSpec) -> None:
     spec = keeping(make_spec, space=SpaceOptions(hold="head_dim", heads=(1, 2, 4)))
     search(spec)

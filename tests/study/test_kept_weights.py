@@ -60,6 +60,7 @@ def likeness(plan: HeadPlan) -> float:
     return float(module.likeness(model, 4, 0))
 
 
+@pytest.mark.slow
 def test_every_plan_scores_as_the_model_pruned_by_hand(make_spec: MakeSpec) -> None:
     notes = Notes()
     record = search(keeping(make_spec), notes)

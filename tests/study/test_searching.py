@@ -152,6 +152,7 @@ def test_a_model_with_other_sites_is_refused(make_spec: MakeSpec, monkeypatch: p
 EVERY = ("1", "2", "4", "8", "16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "words"), [("raise", "the data is broken"), ("stop", "the task raised StopTrial")])
 def test_where_no_trial_comes_to_its_end_the_same_study_begins_anew_once_the_cause_is_mended(
     make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, fault: str, words: str

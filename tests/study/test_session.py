@@ -56,6 +56,7 @@ def test_what_was_asked_and_not_told_is_asked_again(tmp_path: Path) -> None:
     assert again.plan == first.plan
 
 
+@pytest.mark.slow
 def test_an_infeasible_plan_is_told_and_raised(tmp_path: Path) -> None:
     constraints = [Limit(metric="parameters", max=4465), HeadDimConstraint(max=8)]
     space = SpaceOptions(hold="head_dim", heads=(1, 2, 3, 4, 8))

@@ -34,6 +34,7 @@ def finalist_labels(record: StudyRecord) -> list[str]:
     return [finalist.plan.label for finalist in record.finalists]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -82,6 +83,7 @@ def test_the_log_is_named_where_there_is_one(make_spec: MakeSpec, tmp_path: Path
         search(faulty(make_spec, EVERY))
 
 
+@pytest.mark.slow
 def test_an_interrupted_second_try_goes_on_with_the_rest(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = faulty(make_spec, EVERY)
     with pytest.raises(TrialError):
@@ -110,6 +112,7 @@ def test_a_finalist_that_lost_a_seed_is_judged_by_the_rest(make_spec: MakeSpec) 
         )
 
 
+@pytest.mark.slow
 def test_a_finalist_without_any_training_is_left_out_and_that_is_said(make_spec: MakeSpec) -> None:
     spec = faulty(make_spec, {"4": "memory"}, space=SpaceOptions(hold="head_dim"))
     record = search(spec)

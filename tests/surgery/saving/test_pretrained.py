@@ -63,7 +63,7 @@ def same(left: nn.Module, right: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
 def test_both_ways_of_saving_come_back_to_the_last_bit(tmp_path: Path, name: str, attention: str) -> None:
     model = made(name, attn_implementation=attention)
     cls = type(model)
