@@ -10,7 +10,7 @@ from headtune.errors import PlanError
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
 from headtune.heads.selector import select, unmatched
-from headtune.heads.site import AttentionSite, Hold
+from headtune.heads.site import AttentionSite, Hold, the_sites
 
 __all__ = ["HeadCount", "HeadPlan"]
 
@@ -43,8 +43,8 @@ class HeadPlan:
             PlanError: they are none.
         """
         given = list(sites) if isinstance(sites, Iterable) else sites
-        if problem := _no_sites(given):
-            raise PlanError(problem)
+        if problems := rules.broken({"sites": (given, the_sites)}):
+            raise PlanError(*problems)
         return cls.of({site.path: site.present for site in given})
 
     @classmethod
@@ -147,16 +147,12 @@ class HeadPlan:
 
 
 def _unusable(sites: object, hold: object, maximum: object) -> list[str]:
-    problems = rules.broken(
-        {"hold": (hold, rules.one_of(get_args(Hold))), "maximum": (maximum, rules.optional(rules.count))}
-    )
-    return [*problems, *filter(None, [_no_sites(sites)])]
-
-
-def _no_sites(sites: object) -> str:
-    every = isinstance(sites, list | tuple) and all(isinstance(site, AttentionSite) for site in sites)
-    return (
-        "" if every else f"sites: must be the model's, as headtune.sites(model, inputs) gives them{rules.came(sites)}"
+    return rules.broken(
+        {
+            "hold": (hold, rules.one_of(get_args(Hold))),
+            "maximum": (maximum, rules.optional(rules.count)),
+            "sites": (sites, the_sites),
+        }
     )
 
 

@@ -54,6 +54,12 @@ class AttentionSite:
         return stack_path(self.path), self.role
 
 
+def the_sites(value: object) -> str:
+    """The rule that a value is the sites of a model."""
+    every = isinstance(value, list | tuple) and all(isinstance(site, AttentionSite) for site in value)
+    return "" if every else "must be the model's, as headtune.sites(model, inputs) gives them"
+
+
 def stack_path(path: str) -> str:
     """A path with layer numbers as ``*``."""
     return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)

@@ -6,7 +6,7 @@ from typing import get_args
 import headtune.rules as rules
 from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
-from headtune.heads.site import AttentionSite, Hold
+from headtune.heads.site import Hold
 
 PLAN = rules.a(
     HeadPlan, "a HeadPlan: make it by HeadPlan.parse(text, sites, hold=…) or HeadPlan.of({path: HeadCount(…)})"
@@ -23,9 +23,3 @@ def check_arguments(given: Mapping[str, tuple[object, rules.Rule]]) -> None:
     problems = rules.broken(given)
     if problems:
         raise SurgeryError(*problems)
-
-
-def the_sites(value: object) -> str:
-    """The sites of a model."""
-    every = isinstance(value, list | tuple) and all(isinstance(site, AttentionSite) for site in value)
-    return "" if every else "must be the model's, as headtune.sites(model, inputs) gives them"

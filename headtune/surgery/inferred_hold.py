@@ -8,9 +8,9 @@ from torch import nn
 import headtune.rules as rules
 from headtune.errors import SurgeryError
 from headtune.heads.plan import HeadPlan
-from headtune.heads.site import AttentionSite, Hold
+from headtune.heads.site import AttentionSite, Hold, the_sites
 from headtune.surgery.adapters.layout import rows
-from headtune.surgery.arguments import PLAN, check_arguments, the_sites
+from headtune.surgery.arguments import PLAN, check_arguments
 from headtune.surgery.inputs import Inputs
 from headtune.surgery.original import Original
 from headtune.surgery.refusals import optimizers_kept

@@ -10,9 +10,9 @@ from torch import nn
 import headtune.rules as rules
 from headtune.errors import SurgeryError, in_words
 from headtune.heads.plan import HeadPlan
-from headtune.heads.site import AttentionSite, Hold
+from headtune.heads.site import AttentionSite, Hold, the_sites
 from headtune.surgery.adapters.ownership import shared
-from headtune.surgery.arguments import HOLD, PLAN, check_arguments, the_sites
+from headtune.surgery.arguments import HOLD, PLAN, check_arguments
 from headtune.surgery.changes import changes
 from headtune.surgery.inputs import Inputs, check_inputs
 from headtune.surgery.original import Original

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 import headtune.rules as rules
 from headtune.errors import HeadtuneError, InputError, MeasurementError, in_words, out_of_memory
 from headtune.surgery.adapters.ownership import shared
-from headtune.surgery.inputs import own_copy
+from headtune.surgery.inputs import Inputs, own_copy
 from headtune.surgery.snapshot import evaluating
 from headtune.timing.clock import Clock
-from headtune.timing.inputs import Inputs, leaves, placed
+from headtune.timing.inputs import leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
 
 _DTYPES: dict[Dtype, torch.dtype] = {

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import InputError
+from headtune.surgery.inputs import Inputs
 from headtune.timing.protocol import LatencyProtocol
-
-Inputs = tuple[object, ...] | Mapping[str, object]
-"""Positional or keyword arguments of ``forward``."""
 
 InputsFactory = Callable[[int, int | None], Inputs]
 """``(batch_size, seq_len) -> Inputs``."""

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from headtune.surgery.inputs import Inputs
 from headtune.timing.clock import clock_of
 from headtune.timing.conditions import conditions
 from headtune.timing.device import device_name, resolve, versions
 from headtune.timing.forward import Forward, check_arguments, prepared
-from headtune.timing.inputs import Inputs, InputsFactory, ready_inputs
+from headtune.timing.inputs import InputsFactory, ready_inputs
 from headtune.timing.interval import median_interval
 from headtune.timing.lane import Lane
 from headtune.timing.profile import LatencyProfile

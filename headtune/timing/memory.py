@@ -10,11 +10,12 @@ from torch._C._autograd import _profiler_enabled
 from torch.autograd.profiler import profile
 
 from headtune.errors import MeasurementError
+from headtune.surgery.inputs import Inputs
 from headtune.timing.clock import clock_of
 from headtune.timing.conditions import conditions
 from headtune.timing.device import resolve
 from headtune.timing.forward import Forward, check_arguments, prepared
-from headtune.timing.inputs import Inputs, InputsFactory, ready_inputs
+from headtune.timing.inputs import InputsFactory, ready_inputs
 from headtune.timing.protocol import LatencyProtocol
 
 MB = 10**6

@@ -25,43 +25,31 @@ def opened(manager: AbstractContextManager[None]) -> None:
         pass
 
 
+WATCHING: list[Call] = [
+    lambda model, inputs: prune(model, {}, inputs),
+    lambda model, inputs: apply(model, PLAN, inputs),
+    lambda model, inputs: apply_plan(model, PLAN, inputs, hold="head_dim"),
+    lambda model, inputs: merge_kv(model, PLAN, inputs),
+    find_sites,
+    captured,
+    wirings,
+    possibilities,
+]
+"""All that take a model and its inputs."""
+
+
 @pytest.mark.parametrize("model", [None, "model", nn.Linear])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda model: prune(model, {}, X),
-        lambda model: apply(model, PLAN, X),
-        lambda model: apply_plan(model, PLAN, X, hold="head_dim"),
-        lambda model: merge_kv(model, PLAN, X),
-        lambda model: find_sites(model, X),
-        lambda model: captured(model, X),
-        lambda model: opened(gated(model, {}, {})),
-        lambda model: wirings(model, X),
-        lambda model: possibilities(model, X),
-    ],
-)
+@pytest.mark.parametrize("call", [*WATCHING, lambda model, inputs: opened(gated(model, {}, {}))])
 def test_a_model_is_a_module(call: Call, model: object) -> None:
     with pytest.raises(SurgeryError, match=r"the model came as .*: give a"):
-        call(model)
+        call(model, X)
 
 
 @pytest.mark.parametrize("inputs", [None, 5, X[0], [X[0]]])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda inputs: prune(MODEL, {}, inputs),
-        lambda inputs: apply(MODEL, PLAN, inputs),
-        lambda inputs: apply_plan(MODEL, PLAN, inputs, hold="head_dim"),
-        lambda inputs: merge_kv(MODEL, PLAN, inputs),
-        lambda inputs: find_sites(MODEL, inputs),
-        lambda inputs: captured(MODEL, inputs),
-        lambda inputs: wirings(MODEL, inputs),
-        lambda inputs: possibilities(MODEL, inputs),
-    ],
-)
+@pytest.mark.parametrize("call", WATCHING)
 def test_inputs_are_a_tuple_or_a_mapping(call: Call, inputs: object) -> None:
     with pytest.raises(SurgeryError, match="inputs came as "):
-        call(inputs)
+        call(MODEL, inputs)
 
 
 @pytest.mark.parametrize("plan", [None, "self_attn=2", {"self_attn": HeadCount(4, 2, 6)}])

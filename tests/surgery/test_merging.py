@@ -86,6 +86,15 @@ def expand(linear: nn.Module, kv_heads: int, groups: int, rows: slice = slice(No
         parameter.data[rows] = meant(parameter[rows], kv_heads, groups)
 
 
+def expanded(model: nn.Module, groups: int) -> nn.Module:
+    """A copy of layers of H heads, in which keys and values are all those of their group."""
+    copied = copy.deepcopy(model)
+    for block in copied.layers:
+        expand(block.k_proj, H, groups)
+        expand(block.v_proj, H, groups)
+    return copied
+
+
 def expand_mha(block: nn.MultiheadAttention, groups: int) -> None:
     for parameter in (block.in_proj_weight, block.in_proj_bias):
         for start in (E, 2 * E):
@@ -375,10 +384,7 @@ def test_a_block_that_repeats_its_heads_otherwise_is_found() -> None:
             return self.o_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
     model, x = trained(Layers(Tiled)), data(2, 7, E)
-    truth = copy.deepcopy(model)
-    for block in truth.layers:
-        expand(block.k_proj, H, 2)
-        expand(block.v_proj, H, 2)
+    truth = expanded(model, 2)
     with pytest.warns(UserWarning, match=REPEATED):
         merged = merge_kv(model, shared(model, (x,), 2), (x,))
     assert isinstance(merged.layers[0].k_proj, SharedLinear)
@@ -508,10 +514,7 @@ def test_features_that_are_dead_for_these_inputs_keep_their_place(function: Call
     with torch.no_grad():
         model.layers[0].v_proj.bias[[3, D + 5]] = -100
         model.layers[1].k_proj.bias[2] = -100
-    truth = copy.deepcopy(model)
-    for layer in truth.layers:
-        expand(layer.k_proj, H, 2)
-        expand(layer.v_proj, H, 2)
+    truth = expanded(model, 2)
     with pytest.warns(UserWarning, match=REPEATED):
         merged = merge_kv(model, shared(model, (x,), 2), (x,))
     assert apart(merged, truth, x) <= EXACT
@@ -562,7 +565,7 @@ class TestTheComparisonCanFail:
 
     def check(self, also_wrong: bool) -> None:
         model, x = trained(Layers()), data(2, 7, E)
-        state, truth = copy.deepcopy(model.state_dict()), copy.deepcopy(model)
+        state = copy.deepcopy(model.state_dict())
         if also_wrong:
             with pytest.raises(SurgeryError, match="is off by"):
                 merge_kv(model, shared(model, (x,), 2), (x,), copy=False)
@@ -570,10 +573,7 @@ class TestTheComparisonCanFail:
             return
         with pytest.warns(UserWarning, match=REPEATED):
             merged = merge_kv(model, shared(model, (x,), 2), (x,))
-        for block in truth.layers:
-            expand(block.k_proj, H, 2)
-            expand(block.v_proj, H, 2)
-        assert apart(merged, truth, x) <= EXACT
+        assert apart(merged, expanded(model, 2), x) <= EXACT
 
     def test_a_head_instead_of_the_mean(self, monkeypatch: pytest.MonkeyPatch, also_wrong: bool) -> None:
         drop = merging.drop_outputs

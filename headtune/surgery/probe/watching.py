@@ -51,8 +51,8 @@ def watch(model: nn.Module, inputs: Inputs) -> Watched:
     """Run *model* once, in eval mode and without gradients, and see the attention that it computes.
 
     While it is watched, PyTorch takes its ordinary paths instead of the fused encoder layer, and compiled modules run
-    eagerly. The model is left as it was: attributes, training modes, hooks, parameters,
-    buffers, and the random state; so are the inputs.
+    eagerly. The model is left as it was: attributes, training modes, hooks, parameters, buffers, and the random state;
+    so are the inputs.
 
     Raises:
         ForwardFailed: the forward pass raised.

@@ -122,8 +122,9 @@ def refuse_auto_class(folder: Path, build: object) -> None:
     Raises:
         StorageError: names the class that the folder's model was saved from.
     """
-    chooses = isinstance(build, type) and hasattr(build, "from_pretrained") and not is_pretrained_class(build)
-    if not (isinstance(build, type) and chooses and build.__module__.startswith("transformers.")):
+    if not isinstance(build, type) or is_pretrained_class(build):
+        return
+    if not (hasattr(build, "from_pretrained") and build.__module__.startswith("transformers.")):
         return
     saved = _architectures(_content(folder))
     remedy = f"headtune.load(folder, {saved[0]})" if saved else "the class of the model"
