@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 from pathlib import PurePath
 from typing import TypeGuard
@@ -154,8 +155,29 @@ def identifier(value: object) -> str:
 
 def device(value: object) -> str:
     """A device to measure on."""
-    sound = isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", value)
-    return "" if sound else "must be auto, cpu, cuda or cuda:<number>"
+    sound = isinstance(value, str) and re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?", value)
+    return "" if sound else "must be auto, cpu, cuda, cuda:<number>, mps, xpu or xpu:<number>"
+
+
+def lengths(value: object) -> str:
+    """One sequence length, or several."""
+    if not isinstance(value, list | tuple):
+        return count(value)
+    if not value or any(count(one) for one in value):
+        return "must be a length of at least 1, or several"
+    return "" if all(a < b for a, b in pairwise(value)) else "must be in ascending order, each length once"
+
+
+def timing(device: str, mode: str, *, dtype: str, autocast: str | None, cuda_graphs: bool) -> list[Told]:
+    """What settings of a latency protocol that are sound each by itself cannot ask together."""
+    problems: list[Told] = []
+    if cuda_graphs and not device.startswith(("auto", "cuda")):
+        problems.append((("cuda_graphs",), f"must be false on {device}: only CUDA replays graphs"))
+    if cuda_graphs and mode != "forward":
+        problems.append((("cuda_graphs",), f"must be false under `mode: {mode}`: only a forward pass is captured"))
+    if autocast is not None and dtype != "float32":
+        problems.append((("autocast",), f"must be none beside `dtype: {dtype}`: autocast starts from float32"))
+    return problems
 
 
 def storage(value: object) -> str:

@@ -27,14 +27,7 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
         objectives=tuple(objective.build() for objective in file.objectives),
         limits=constraints.build(),
         params={name: _param(section) for name, section in file.space.params.items()},
-        latency=LatencyProtocol(
-            device=latency.device,
-            threads=_number(latency.threads),
-            dtype=latency.dtype,
-            batch_size=latency.batch_size,
-            seq_len=latency.seq_len,
-            mode=latency.mode,
-        ),
+        latency=LatencyProtocol(**{**latency.model_dump(), "threads": _number(latency.threads)}),
         search=SearchOptions(
             trials=file.search.trials,
             timeout_s=file.search.timeout,

@@ -23,7 +23,6 @@ _SENTENCES = {
     "less_than": "must be less than {lt}",
     "too_short": "must not be empty",
     "string_too_short": "must not be empty",
-    "string_pattern_mismatch": "must be auto, cpu, cuda or cuda:<number>",
     "invalid_key": "must be text, as every key",
 }
 _SECRET = ("storage",)
@@ -31,7 +30,9 @@ _SECRET = ("storage",)
 
 def explain(error: ErrorDetails, root: type[Section]) -> Iterator[Problem]:
     """The problems behind one of pydantic's errors in a file of kind *root*, each with the path of its key."""
-    keys = tuple(part for part in error["loc"] if part not in SHAPES and part != "[key]")
+    keys = tuple(part for part in error["loc"] if part not in (*SHAPES, "[key]"))
+    if error["type"] == "extra_forbidden" and error["loc"][-1] in SHAPES:
+        keys = (*keys, error["loc"][-1])  # a person's own key, called so
     if error["type"] == RULES:
         for below, sentence in error["ctx"]["problems"]:
             place = (*keys, *below)

@@ -3,34 +3,47 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field, Tag
 
 import headtune.rules as rules
 from headtune.config.section import Problem, Section
-from headtune.config.values import AutoCount, Count, Number, Seconds, Text, kept, later, refuse
-
-_MODES = dict.fromkeys(("train_step", "decode"), "only forward is timed so far; write forward")
-
-
-def _one_length(value: object) -> object:
-    if isinstance(value, list):
-        raise refuse("several sequence lengths are not available yet; write one number")
-    return value
+from headtune.config.values import LIST, WORD, AutoCount, Count, Number, Seconds, Text, kept, kind
 
 
 def _threads(value: object) -> str:
     return "" if value == "auto" else rules.at_least(1, rules.MOST_THREADS)(value)
 
 
+def _shape(value: object) -> str:
+    return LIST if isinstance(value, list) else WORD
+
+
+Lengths = Annotated[
+    Annotated[Count, Tag(WORD)] | Annotated[list[Count], AfterValidator(kept(rules.lengths)), Tag(LIST)],
+    kind("a length, or a list of lengths", _shape),
+]
+
+
 class LatencySection(Section):
     """How latency is measured."""
 
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$")] = "auto"
+    device: Annotated[str, AfterValidator(kept(rules.device))] = "auto"
     threads: Annotated[AutoCount, AfterValidator(kept(_threads))] = "auto"
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    autocast: Literal["float16", "bfloat16"] | None = None
     batch_size: Count = 32
-    seq_len: Annotated[Count | None, BeforeValidator(_one_length)] = None
-    mode: Annotated[Literal["forward"], later(_MODES)] = "forward"
+    seq_len: Lengths | None = None
+    mode: Literal["forward", "train_step", "decode"] = "forward"
+    compile: bool = False
+    cuda_graphs: bool = False
+    precision: Annotated[Number, AfterValidator(kept(rules.positive))] = 0.02
+    max_seconds: Annotated[Number, AfterValidator(kept(rules.positive))] = 2.0
+
+    def problems(self) -> Iterable[Problem]:
+        """What cannot be asked together."""
+        return rules.timing(
+            self.device, self.mode, dtype=self.dtype, autocast=self.autocast, cuda_graphs=self.cuda_graphs
+        )
 
 
 class SearchSection(Section):

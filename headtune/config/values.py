@@ -57,17 +57,6 @@ def either(expected: str, *words: str) -> Discriminator:
     return kind(expected, shape)
 
 
-def later(reasons: dict[str, str]) -> BeforeValidator:
-    """Refuses values that have a meaning but are not there yet, each with what to do instead."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in reasons:
-            raise refuse(f"{value} is not available yet: {reasons[value]}")
-        return value
-
-    return BeforeValidator(check)
-
-
 EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 """Takes a key with nothing after it as an empty mapping."""
 

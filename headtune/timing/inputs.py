@@ -27,7 +27,7 @@ def ready_inputs(inputs: Inputs | InputsFactory, protocol: LatencyProtocol) -> t
         return _checked(inputs), _sized(protocol, inputs)
     if not callable(inputs) or isinstance(inputs, nn.Module):
         return _checked(inputs), protocol
-    return _checked(inputs(protocol.batch_size, protocol.seq_len)), protocol
+    return _checked(inputs(protocol.batch_size, protocol.length)), protocol
 
 
 def leaves(value: object) -> Iterator[Tensor]:

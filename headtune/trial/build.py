@@ -77,7 +77,7 @@ def build_planned(
         SurgeryError: the model does not take the plan.
     """
     model = build_model(task, params, seed)
-    inputs = probe_inputs(task, setup.latency.seq_len)
+    inputs = probe_inputs(task, setup.latency.lengths[0])
     if setup.weights == "fresh":
         planned = apply_plan(model, plan, inputs, hold=setup.hold, seed=seed, copy=False, sites=setup.sites)
     else:
@@ -95,5 +95,5 @@ def rank(setup: TrialSetup) -> HeadRanking:
     """
     task, device = setup.task.load(), torch.device(setup.device)
     model = copied(build_model(task, setup.baseline_params, RANKING_SEED)).to(device)
-    inputs: Any = to_device(probe_inputs(task, setup.latency.seq_len), device)
+    inputs: Any = to_device(probe_inputs(task, setup.latency.lengths[0]), device)
     return rank_heads(task, model, inputs, setup.sites)

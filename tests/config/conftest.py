@@ -41,10 +41,15 @@ constraints:
 latency:
   device: cpu
   threads: 2
-  dtype: bfloat16
+  dtype: float32
+  autocast: bfloat16
   batch_size: 8
-  seq_len: 128
-  mode: forward
+  seq_len: [64, 128]
+  mode: train_step
+  compile: true
+  cuda_graphs: false
+  precision: 0.05
+  max_seconds: 4
 search:
   trials: 12
   timeout: 1h30m

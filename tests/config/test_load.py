@@ -70,15 +70,15 @@ def test_problems_come_with_their_lines_in_order_and_overrides_last(write: Write
         "serach:\n"
         "  trials: 4\n"
     )
-    assert refusal(path, "search.trials=many", "latency.mode=decode") == (
+    assert refusal(path, "search.trials=many", "latency.mode=decod") == (
         f"{path}:2: name: must be letters, digits, '.', '_' and '-', at most 100: it names a folder (got 'a b')",
         f"{path}:4: space.hold: is missing; write width (head_dim = width / heads; parameters stay) or "
         "head_dim (width = heads × head_dim; parameters shrink)",
         f"{path}:6: space.heads.1: must be a whole number (got 'x')",
         f"{path}:8: objectives.0.direction: must be maximize or minimize (got 'up')",
         f"{path}:9: serach: is not a known key; did you mean search?",
-        "--set latency.mode=decode: latency.mode: decode is not available yet: only forward is timed so far; "
-        "write forward",
+        "--set latency.mode=decod: latency.mode: must be forward, train_step or decode (got 'decod'); "
+        "did you mean decode?",
         "--set search.trials=many: search.trials: must be a whole number (got 'many')",
     )
 
@@ -328,6 +328,7 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     key=st.sampled_from(["search.trials", "space.heads", "objectives.0", "name", "x"]) | st.text(max_size=12),
     value=st.text(max_size=12),
 )
+@example(key="(word)", value="")
 def test_any_override(write: Write, full: str, key: str, value: str) -> None:
     ends_well(write(full), f"{key}={value}")
 

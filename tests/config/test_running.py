@@ -14,7 +14,11 @@ Problems = Callable[..., dict[str, str]]
 @pytest.mark.parametrize(
     ("keys", "where", "sentence"),
     [
-        ({"latency": {"device": "gpu"}}, "latency.device", "must be auto, cpu, cuda or cuda:<number> (got 'gpu')"),
+        (
+            {"latency": {"device": "gpu"}},
+            "latency.device",
+            "must be auto, cpu, cuda, cuda:<number>, mps, xpu or xpu:<number> (got 'gpu')",
+        ),
         ({"latency": {"threads": 0}}, "latency.threads", "must be auto or a whole number of at least 1 (got 0)"),
         ({"latency": {"threads": 100000}}, "latency.threads", "must be at most 1024 (got 100000)"),
         (
@@ -23,17 +27,36 @@ Problems = Callable[..., dict[str, str]]
             "must be float32, float16 or bfloat16 (got 'float64'); did you mean float16?",
         ),
         ({"latency": {"batch_size": 0}}, "latency.batch_size", "must be at least 1 (got 0)"),
+        ({"latency": {"seq_len": 0}}, "latency.seq_len", "must be at least 1 (got 0)"),
+        ({"latency": {"seq_len": [128, 0]}}, "latency.seq_len.1", "must be at least 1 (got 0)"),
         (
-            {"latency": {"seq_len": [128, 512]}},
+            {"latency": {"seq_len": []}},
             "latency.seq_len",
-            "several sequence lengths are not available yet; write one number",
+            "must be a length of at least 1, or several (got a list)",
         ),
         (
-            {"latency": {"mode": "decode"}},
-            "latency.mode",
-            "decode is not available yet: only forward is timed so far; write forward",
+            {"latency": {"seq_len": [128, 128]}},
+            "latency.seq_len",
+            "must be in ascending order, each length once (got a list)",
         ),
-        ({"latency": {"mode": "backward"}}, "latency.mode", "must be forward (got 'backward')"),
+        ({"latency": {"mode": "backward"}}, "latency.mode", "must be forward, train_step or decode (got 'backward')"),
+        (
+            {"latency": {"device": "cpu", "cuda_graphs": True}},
+            "latency.cuda_graphs",
+            "must be false on cpu: only CUDA replays graphs",
+        ),
+        (
+            {"latency": {"mode": "decode", "cuda_graphs": True}},
+            "latency.cuda_graphs",
+            "must be false under `mode: decode`: only a forward pass is captured",
+        ),
+        (
+            {"latency": {"dtype": "bfloat16", "autocast": "bfloat16"}},
+            "latency.autocast",
+            "must be none beside `dtype: bfloat16`: autocast starts from float32",
+        ),
+        ({"latency": {"autocast": 3}}, "latency.autocast", "must be float16 or bfloat16 (got 3)"),
+        ({"latency": {"precision": 0}}, "latency.precision", "must be a number above 0 (got 0)"),
         ({"search": {"trials": 0}}, "search.trials", "must be at least 1 (got 0)"),
         (
             {"search": {"sampler": "grdi"}},
@@ -87,11 +110,5 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
     )
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
     assert (latency.threads, resources.concurrent) == ("auto", "auto")
-    assert LatencyProtocol() == LatencyProtocol(
-        device=latency.device,
-        dtype=latency.dtype,
-        batch_size=latency.batch_size,
-        seq_len=latency.seq_len,
-        mode=latency.mode,
-    )
+    assert LatencyProtocol() == LatencyProtocol(**{**latency.model_dump(), "threads": None})
     assert Resources() == Resources(cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster)

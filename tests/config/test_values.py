@@ -18,7 +18,6 @@ from headtune.config.values import (
     Seconds,
     Text,
     either,
-    later,
 )
 
 
@@ -109,13 +108,6 @@ def test_nothing_is_an_empty_mapping() -> None:
     kind = Annotated[dict[str, int], EMPTY]
     assert parse(kind, None) == {}
     assert parse(kind, {"a": 1}) == {"a": 1}
-
-
-def test_a_value_that_comes_later_is_refused_with_the_way_out() -> None:
-    kind = Annotated[Literal["now"], later({"then": "wait; write now"})]
-    assert parse(kind, "now") == "now"
-    assert refusal(kind, "then") == "then is not available yet: wait; write now"
-    assert refusal(kind, "never") == "Input should be 'now'"
 
 
 def test_either_tells_shapes_apart_and_names_them_all_when_none_fits() -> None:
