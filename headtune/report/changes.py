@@ -11,7 +11,7 @@ from headtune.report.front_rows import Estimate, FrontRow
 from headtune.report.wording import is_measured
 from headtune.study.noise import SeedNoise
 from headtune.study.record import StudyRecord
-from headtune.timing import differs
+from headtune.timing import compare
 
 
 class Judgement(StrEnum):
@@ -119,6 +119,6 @@ def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:
     if row.latency is None or against.latency is None:
         return None
     try:
-        return None if differs(row.latency, against.latency) else Judgement.NOISE
+        return None if compare(row.latency, against.latency).significant else Judgement.NOISE
     except InputError:
         return Judgement.UNLIKE
