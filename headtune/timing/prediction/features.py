@@ -27,8 +27,8 @@ keys and values, and what the form of a head does to kernels."""
 _OWN = ("heads", "kv_width")
 """Where a site may differ from those of its kind: unlike inputs make unlike slopes."""
 
-_SHARED_PRIOR, _STEP_PRIOR, _OWN_PRIOR = 1.0, 0.2, 0.3
-"""How large effects are expected to be beside each other: sites of a kind differ less among them than from none, and
+_SHARED_PRIOR, _STEP_PRIOR, _OWN_PRIOR = 1.0, 0.1, 1.0
+"""How large effects are expected to be beside each other: sites of a kind may differ as much as they cost, and
 single counts lie off the curve by less than the curve spans."""
 
 Kind = tuple[object, ...]
