@@ -3,7 +3,7 @@
 Rows are plans, columns are features: R rows, P columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -32,6 +32,8 @@ _SHARED_PRIOR, _STEP_PRIOR, _OWN_PRIOR = 1.0, 0.1, 1.0
 single counts lie off the curve by less than the curve spans."""
 
 Kind = tuple[object, ...]
+Counts = Mapping[str, HeadCount]
+"""A plan's counts by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +52,9 @@ class Feature:
     of: Callable[[HeadCount], float]
     scale: float = 1.0
 
-    def at(self, plan: HeadPlan, present: HeadPlan) -> float:
-        """Its value for a plan, against the present one."""
-        ours, theirs = dict(plan.counts), dict(present.counts)
-        return sum(self.of(ours[path]) - self.of(theirs[path]) for path in self.paths) / self.scale
+    def at(self, counts: Counts, present: Counts) -> float:
+        """Its value for a plan's counts, against the present ones."""
+        return sum(self.of(counts[path]) - self.of(present[path]) for path in self.paths) / self.scale
 
 
 def kind_of(site: AttentionSite) -> Kind:
@@ -63,7 +64,7 @@ def kind_of(site: AttentionSite) -> Kind:
 
 def features_of(sites: Sequence[AttentionSite], plans: Sequence[HeadPlan]) -> tuple[Feature, ...]:
     """The columns that differ among *plans*, each scaled by the largest step that one of its sites takes in them."""
-    present = HeadPlan.present(sites)
+    present, counted = dict(HeadPlan.present(sites).counts), [dict(plan.counts) for plan in plans]
     kinds: dict[Kind, list[str]] = {}
     for site in sites:
         kinds.setdefault(kind_of(site), []).append(site.path)
@@ -71,14 +72,14 @@ def features_of(sites: Sequence[AttentionSite], plans: Sequence[HeadPlan]) -> tu
     for paths in map(tuple, kinds.values()):
         name = paths[0]
         found += [(Feature(name=f"{key} {name}", paths=paths, of=of), _SHARED_PRIOR) for key, of in _QUANTITIES.items()]
-        seen = sorted({plan[path] for plan in plans for path in paths})
+        seen = sorted({counts[path] for counts in counted for path in paths})
         found += [(Feature(name=f"{at} {name}", paths=paths, of=_is(at)), _STEP_PRIOR) for at in seen]
         if len(paths) > 1:
             own = [(path, key) for path in paths for key in _OWN]
             found += [
                 (Feature(name=f"{key} {path}", paths=(path,), of=_QUANTITIES[key]), _OWN_PRIOR) for path, key in own
             ]
-    scaled = ((feature, prior, _largest_step(feature, plans, present)) for feature, prior in found)
+    scaled = ((feature, prior, _largest_step(feature, counted, present)) for feature, prior in found)
     return tuple(
         Feature(name=feature.name, paths=feature.paths, of=feature.of, scale=step / prior)
         for feature, prior, step in scaled
@@ -88,15 +89,14 @@ def features_of(sites: Sequence[AttentionSite], plans: Sequence[HeadPlan]) -> tu
 
 def matrix_of(features: Sequence[Feature], plans: Sequence[HeadPlan], present: HeadPlan) -> Array:
     """``(R, P)``: each plan's features."""
-    return np.array([[feature.at(plan, present) for feature in features] for plan in plans]).reshape(len(plans), -1)
+    now, counted = dict(present.counts), [dict(plan.counts) for plan in plans]
+    return np.array([[feature.at(counts, now) for feature in features] for counts in counted]).reshape(len(plans), -1)
 
 
 def _is(count: HeadCount) -> Callable[[HeadCount], float]:
     return lambda other: float(other == count)
 
 
-def _largest_step(feature: Feature, plans: Sequence[HeadPlan], present: HeadPlan) -> float:
-    counts = {path: dict(present.counts)[path] for path in feature.paths}
-    return max(
-        (abs(feature.of(plan[path]) - feature.of(count)) for plan in plans for path, count in counts.items()), default=0
-    )
+def _largest_step(feature: Feature, counted: Sequence[Counts], present: Counts) -> float:
+    now = {path: feature.of(present[path]) for path in feature.paths}
+    return max((abs(feature.of(counts[path]) - at) for counts in counted for path, at in now.items()), default=0)

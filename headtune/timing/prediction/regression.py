@@ -46,7 +46,7 @@ class Regression:
         features = features_of(sites, plans)
         # Noise grows with the latency: in units of each plan's own it is alike for all.
         rows_RP = matrix_of(features, plans, present) / ratios_R[:, None]
-        ridge = BayesianRidge(fit_intercept=False, compute_score=False, max_iter=1000, tol=1e-6)
+        ridge = BayesianRidge(fit_intercept=False, compute_score=False, max_iter=1000, tol=1e-4)
         ridge.fit(rows_RP, (ratios_R - 1) / ratios_R)
         determined = ridge.alpha_ * float(np.sum((rows_RP @ ridge.sigma_) * rows_RP))
         return cls(

@@ -20,7 +20,7 @@ def test_the_present_plan_is_all_zeros() -> None:
 
 def test_heads_are_summed_over_a_kind_and_scaled_by_the_largest_step_of_a_site() -> None:
     (heads,) = [one for one in features_of(SITES, PLANS) if one.paths == ("a.0", "a.1") and one.name == "heads a.0"]
-    assert [heads.at(plan, PLANS[0]) for plan in PLANS] == [0, (-4 - 6) / 8, (8 + 8) / 8]
+    assert [heads.at(dict(plan.counts), dict(PLANS[0].counts)) for plan in PLANS] == [0, (-4 - 6) / 8, (8 + 8) / 8]
 
 
 def test_a_site_alone_in_its_kind_has_no_deviation_from_it() -> None:
