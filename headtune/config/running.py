@@ -70,8 +70,10 @@ class ResourcesSection(Section):
     gpus: Annotated[Number, AfterValidator(kept(rules.gpus))] = 0
     concurrent: AutoCount = "auto"
     cluster: Text = "local"
+    node: Text | None = None
+    accelerator: Text | None = None
     executor: Literal["ray", "inline"] = "ray"
 
     def problems(self) -> Iterable[Problem]:
         """What the inline executor cannot do."""
-        return rules.inline(self.executor, self.concurrent, self.cluster)
+        return rules.inline(self.executor, self.concurrent, self.cluster, node=self.node, accelerator=self.accelerator)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 import headtune.rules as rules
-from headtune.errors import Infeasible, InputError
+from headtune.errors import Infeasible, InputError, SpecError
 from headtune.execute import InlineExecutor
 from headtune.heads import HeadPlan
 from headtune.pareto import MEASURED_METRICS
@@ -122,7 +122,16 @@ class Asking:
 
     @classmethod
     def begin(cls, spec: StudySpec) -> "Asking":
-        """Take the study's lease, check it, and profile in this process."""
+        """Take the study's lease, check it, and profile in this process.
+
+        Raises:
+            SpecError: the study binds its latency to some machine.
+        """
+        if spec.resources.elsewhere:
+            raise SpecError(
+                f"ask: it times in this process, which {spec.resources.elsewhere} does not bind; leave that out, or "
+                "use run(), which places trials"
+            )
         # Without an end in sight nothing can be enumerated; the Gaussian process learns most from few trials.
         sampler = "gp" if spec.search.sampler == "auto" else spec.search.sampler
         spec = replace(spec, search=replace(spec.search, trials=UNBOUNDED, sampler=sampler))

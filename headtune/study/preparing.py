@@ -20,6 +20,9 @@ def protocol_of(spec: StudySpec) -> LatencyProtocol:
     """
     device = "cuda" if spec.resources.gpus > 0 else "cpu"
     protocol = spec.latency
+    if spec.executor == "ray" and spec.resources.cluster != "local" and spec.resources.gpus > 0:
+        # This process needs no GPU of its own, and Ray shows a worker no others than the trial's.
+        protocol = replace(protocol, device={"auto": "cuda:0", "cuda": "cuda:0"}.get(protocol.device, protocol.device))
     place = f"latency.device is {protocol.device}"
     if protocol.device == "auto":
         place = f"resources.gpus is {spec.resources.gpus:g}, which must be 0 without a GPU"
@@ -60,6 +63,7 @@ def trial_setup(
         present=checked.baselines["present"],
         ranking=ranking,
         reference_ms=None if found is None else found.reference_ms,
+        reference_device="" if found is None else found.device_name,
         baseline_params=baseline_params(spec),
         threads=spec.resources.cpus,
         device="cuda" if spec.resources.gpus > 0 else "cpu",

@@ -30,6 +30,11 @@ class LatencyRange:
     profiles: Mapping[str, LatencyProfile]
     reference_ms: float
 
+    @property
+    def device_name(self) -> str:
+        """What the device calls itself that all of it was timed on; empty where nothing was."""
+        return next((profile.device_name for profile in self.profiles.values()), "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:

@@ -71,6 +71,12 @@ class VerifyOptions:
 class Resources:
     """What one trial gets, and how many run at once (``None``: as many as fit).
 
+    Attributes:
+        cluster: ``local`` for this machine; else the address of a running Ray cluster, or ``auto``.
+        node: address or host name of the one machine that trials run on and latency counts on; ``None`` for any.
+        accelerator: Ray's name for the accelerator of the machines that trials run on, such as ``A100``; ``None`` for
+            any.
+
     Raises:
         SpecError: lists every value that has no meaning.
     """
@@ -79,6 +85,8 @@ class Resources:
     gpus: float = 0
     concurrent: int | None = None
     cluster: str = "local"
+    node: str | None = None
+    accelerator: str | None = None
 
     def __post_init__(self) -> None:
         _keep(
@@ -87,8 +95,16 @@ class Resources:
                 "Resources.gpus": (self.gpus, rules.gpus),
                 "Resources.concurrent": (self.concurrent, rules.optional(rules.count)),
                 "Resources.cluster": (self.cluster, rules.text),
+                "Resources.node": (self.node, rules.optional(rules.text)),
+                "Resources.accelerator": (self.accelerator, rules.optional(rules.text)),
             }
         )
+
+    @property
+    def elsewhere(self) -> str:
+        """The key that says where trials run, with its value; empty where any machine will do."""
+        named = {"node": self.node, "accelerator": self.accelerator}
+        return " and ".join(f"resources.{key} {value}" for key, value in named.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +181,13 @@ class StudySpec:
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(
                     (("resources", *keys), sentence)
-                    for keys, sentence in rules.inline(self.executor, asked.concurrent, asked.cluster)
+                    for keys, sentence in rules.inline(
+                        self.executor,
+                        asked.concurrent,
+                        asked.cluster,
+                        node=asked.node,
+                        accelerator=asked.accelerator,
+                    )
                 ),
             ]
         )

@@ -6,6 +6,7 @@ from functools import partial
 
 from torch import nn
 
+from headtune.errors import OtherDeviceError
 from headtune.heads import HeadPlan
 from headtune.timing import Lane, LatencyProfile, count_parameters, measure, peak_memory_mb
 from headtune.trial.build import build_planned, inputs_of, named_params
@@ -139,12 +140,27 @@ def _reference(setup: TrialSetup, task: Task) -> nn.Module | None:
     return build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
 
 
+def _check_device(setup: TrialSetup, latency: LatencyProfile) -> None:
+    """A ratio that one device gives says nothing of the milliseconds of another.
+
+    Raises:
+        OtherDeviceError: the reference was timed on another device.
+    """
+    if setup.reference_device not in ("", latency.device_name):
+        raise OtherDeviceError(
+            f"timed on {latency.device_name}{latency.host and f' of machine {latency.host}'}, but the study's "
+            f"reference on {setup.reference_device}: latencies of two devices cannot be compared; bind the study to "
+            "machines with one of them by resources.accelerator or resources.node, or begin another for the other"
+        )
+
+
 def _profile(
     setup: TrialSetup, task: Task, one: Candidate, model: nn.Module, reference: nn.Module | None, lane: Lane
 ) -> Profiled:
     latency, inputs = None, partial(inputs_of, task)
     if reference is not None:
         latency = measure(model, inputs, setup.latency, reference=reference, lane=lane)
+        _check_device(setup, latency)
     return Profiled(
         parameters=count_parameters(model),
         peak_memory_mb=peak_memory_mb(model, inputs, setup.latency) if setup.needs_memory else None,

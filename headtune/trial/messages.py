@@ -90,6 +90,8 @@ class TrialResult:
         seconds: ``import``, ``build``, ``measure``, ``train``, ``evaluate``, ``test`` → wall seconds.
         detail: a traceback for the log, else empty.
         unfit: whether it crashed since what the task reports is not what the study asks for, whatever the plan.
+        misplaced: whether it crashed since it ran on another device than the study's latencies count on: the plan had
+            no chance.
     """
 
     outcome: Outcome
@@ -99,3 +101,4 @@ class TrialResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
     unfit: bool = False
+    misplaced: bool = False

@@ -34,6 +34,7 @@ class TrialSetup:
         present: the counts the model has today: the reference that every plan is timed against.
         ranking: which heads stay, where trained weights are kept; ``None`` where they are not, or nothing is scored.
         reference_ms: the frozen median of the present plan, in ms; ``None`` until it is profiled.
+        reference_device: what the device calls itself that the reference was timed on; empty until it is profiled.
         baseline_params: what the reference model is built with.
         threads: intra-op CPU threads of a trial.
         device: where a trial trains, ``cpu`` or ``cuda``.
@@ -55,6 +56,7 @@ class TrialSetup:
     present: HeadPlan
     ranking: HeadRanking | None = None
     reference_ms: float | None = None
+    reference_device: str = ""
     baseline_params: Mapping[str, ParamValue] = field(default_factory=dict)
     threads: int = 1
     device: str = "cpu"

@@ -81,6 +81,12 @@ Problems = Callable[..., dict[str, str]]
             "resources.cluster",
             "must be local under `executor: inline`",
         ),
+        (
+            {"resources": {"executor": "inline", "node": "far"}},
+            "resources.node",
+            "must be left out under `executor: inline`, which runs here (got 'far')",
+        ),
+        ({"resources": {"accelerator": ""}}, "resources.accelerator", "must not be empty (got '')"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_key_and_the_way_out(

@@ -33,6 +33,18 @@ def test_what_the_protocol_leaves_open_is_what_a_trial_has(
     assert resolved == replace(protocol, device=device, threads=threads)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "device", "resolved"),
+    [("10.0.0.1:6379", "auto", "cuda:0"), ("10.0.0.1:6379", "cuda", "cuda:0"), ("10.0.0.1:6379", "cpu", "cpu")],
+)
+def test_a_driver_without_a_gpu_may_ask_a_cluster_for_one(
+    make_spec: MakeSpec, cluster: str, device: str, resolved: str
+) -> None:
+    resources = Resources(cluster=cluster, gpus=1, accelerator="A100")
+    spec = make_spec(executor="ray", latency=LatencyProtocol(device=device), resources=resources)
+    assert protocol_of(spec) == LatencyProtocol(device=resolved, threads=1)
+
+
 @pytest.mark.parametrize("metric", ["latency_ms", "peak_memory_mb", "parameters"])
 def test_a_metric_is_needed_where_it_is_an_objective_or_limited(make_spec: MakeSpec, metric: str) -> None:
     asked: list[dict[str, Any]] = [
