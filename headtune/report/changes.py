@@ -115,7 +115,7 @@ def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> 
 
 
 def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:
-    """The same for two latencies: their intervals overlap, or nothing is known of their noise."""
+    """The same for two latencies: they differ by no more than both their noise, or nothing is known of it."""
     if row.latency is None or against.latency is None:
         return None
     try:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from headtune.errors import Infeasible, MetricError, OtherDeviceError, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
+from headtune.errors import (
+    Infeasible,
+    MetricError,
+    OtherDeviceError,
+    SpaceError,
+    StudyChangedError,
+    SurgeryError,
+    TaskError,
+    TrialError,
+)
 from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.report.front_rows import front_table
@@ -104,8 +113,8 @@ def test_latencies_of_two_devices_are_never_mixed(make_spec: MakeSpec, monkeypat
         with pytest.raises(OtherDeviceError) as caught:
             search(further)
     assert str(caught.value) == (
-        f"timed on Another CPU of machine {platform.node()}, but the study's reference on {here.device_name}: latencies "
-        "of two devices cannot be compared; bind the study to machines with one of them by resources.accelerator or "
+        f"timed on Another CPU of machine {platform.node()}, but the study's reference on {here.device_name}: "
+        "latencies of two devices cannot be compared; bind the study to machines with one of them by resources.accelerator or "
         "resources.node, or begin another for the other"
     )
     assert read(spec).trials == begun.trials, "the plan that was tried there is not held against it"
