@@ -20,9 +20,10 @@ def protocol_of(spec: StudySpec) -> LatencyProtocol:
     """
     device = "cuda" if spec.resources.gpus > 0 else "cpu"
     protocol = spec.latency
-    if spec.executor == "ray" and spec.resources.cluster != "local" and spec.resources.gpus > 0:
+    remote = spec.executor == "ray" and spec.resources.cluster != "local" and spec.resources.gpus > 0
+    if remote and protocol.device in ("auto", "cuda"):
         # This process needs no GPU of its own, and Ray shows a worker no others than the trial's.
-        protocol = replace(protocol, device={"auto": "cuda:0", "cuda": "cuda:0"}.get(protocol.device, protocol.device))
+        return replace(protocol, device="cuda:0", threads=protocol.threads or spec.resources.cpus)
     place = f"latency.device is {protocol.device}"
     if protocol.device == "auto":
         place = f"resources.gpus is {spec.resources.gpus:g}, which must be 0 without a GPU"

@@ -117,4 +117,6 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
     assert (latency.threads, resources.concurrent) == ("auto", "auto")
     assert LatencyProtocol() == LatencyProtocol(**{**latency.model_dump(), "threads": None})
-    assert Resources() == Resources(cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster)
+    assert Resources() == Resources(
+        cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster, node=resources.node
+    )

@@ -114,8 +114,8 @@ def test_latencies_of_two_devices_are_never_mixed(make_spec: MakeSpec, monkeypat
             search(further)
     assert str(caught.value) == (
         f"timed on Another CPU of machine {platform.node()}, but the study's reference on {here.device_name}: "
-        "latencies of two devices cannot be compared; bind the study to machines with one of them by resources.accelerator or "
-        "resources.node, or begin another for the other"
+        "latencies of two devices cannot be compared; bind the study to machines with one of them by "
+        "resources.accelerator or resources.node, or begin another for the other"
     )
     assert read(spec).trials == begun.trials, "the plan that was tried there is not held against it"
     ended = search(further)
