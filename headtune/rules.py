@@ -159,6 +159,11 @@ def device(value: object) -> str:
     return "" if sound else "must be auto, cpu, cuda, cuda:<number>, mps, xpu or xpu:<number>"
 
 
+def decimal(text: str) -> bool:
+    """Whether the text is a count as people write it, without a sign or a leading 0."""
+    return re.fullmatch(r"[1-9][0-9]{0,9}", text) is not None and count(int(text)) == ""
+
+
 def lengths(value: object) -> str:
     """One sequence length, or several."""
     if not isinstance(value, list | tuple):

@@ -10,9 +10,10 @@ import headtune.rules as rules
 from headtune.errors import Infeasible, InputError, SpecError
 from headtune.execute import InlineExecutor
 from headtune.heads import HeadPlan
-from headtune.pareto import MEASURED_METRICS
+from headtune.pareto.objective import is_measured
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
+from headtune.study.preparing import asked_metrics
 from headtune.study.spec import StudySpec
 from headtune.trial import Outcome, ParamValue, Silent, TrialRequest, TrialResult, TrialSetup
 from headtune.trial.build import build_planned
@@ -143,8 +144,7 @@ class Asking:
         except BaseException:
             ledger.close()
             raise
-        wanted = [goal.metric for goal in spec.objectives] + [limit.metric for limit in spec.limits]
-        return cls(ledger, broker, setup, tuple(name for name in dict.fromkeys(wanted) if name in MEASURED_METRICS))
+        return cls(ledger, broker, setup, tuple(filter(is_measured, asked_metrics(spec))))
 
     def opened(self, request: TrialRequest) -> AskedTrial:
         """The trial of a request, open from now on."""

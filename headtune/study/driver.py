@@ -124,6 +124,6 @@ def broker_of(
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,
-        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.needs_latency else None,
+        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.timed else None,
     )
     return SearchBroker(ledger, checked.space, rules, baselines=checked.baselines.plans, observer=observer)

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import headtune.rules as rules
 from headtune.errors import SpecError
 from headtune.heads import Limit, SpaceOptions
-from headtune.pareto import MEASURED_METRICS, Objective
-from headtune.pareto.objective import distinct, reportable
+from headtune.pareto import Objective
+from headtune.pareto.objective import distinct, limitable, named_lengths, reportable
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
@@ -173,10 +173,15 @@ class StudySpec:
         head_dims: dict[tuple[str, ...], object] = {("head_dims",): space.head_dims}
         for selector, here in space.sites.items():
             head_dims["sites", selector, "head_dims"] = here.head_dims
+        goals, limits = [goal.metric for goal in self.objectives], [limit.metric for limit in self.limits]
         kept = rules.kept_weights(self.weights, space.hold, head_dims)
         return rules.sentences(
             [
                 *((("space", *keys), sentence) for keys, sentence in kept),
+                *(
+                    (("latency", "seq_len"), sentence)
+                    for sentence in named_lengths(goals, limits, self.latency.lengths)
+                ),
                 (("sampler",), rules.grid(self.search.sampler, real)),
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(
@@ -201,8 +206,7 @@ def _objectives(objectives: Sequence[Objective]) -> list[str]:
 
 def _limits(limits: Sequence[Limit]) -> list[str]:
     metrics = [limit.metric for limit in limits]
-    known = rules.one_of(MEASURED_METRICS)
-    named = {f"constraints.{index}.metric": (metric, known) for index, metric in enumerate(metrics)}
+    named = {f"constraints.{index}.metric": (metric, limitable) for index, metric in enumerate(metrics)}
     twice = dict.fromkeys(metric for index, metric in enumerate(metrics) if metric in metrics[:index])
     return rules.broken(named) + [f"constraints: {metric} is limited twice; keep one" for metric in twice]
 

@@ -72,7 +72,7 @@ def test_a_setup_holds_what_the_study_says_and_the_check_found(make_spec: MakeSp
         "fresh",
         spec.objectives,
     )
-    assert (setup.needs_latency, setup.needs_memory, setup.reference_ms) == (False, True, None)
+    assert (setup.timed, setup.needs_memory, setup.reference_ms) == ({}, True, {})
     assert (setup.threads, setup.device, setup.latency.threads, setup.latency.batch_size) == (2, "cpu", 2, 3)
     assert setup.baseline_params == {"lr": pytest.approx(0.2)}
     assert setup.constraint_names == ("parameters", "head_dim")
@@ -80,4 +80,4 @@ def test_a_setup_holds_what_the_study_says_and_the_check_found(make_spec: MakeSp
     nowhere = trial_setup(
         replace(spec, output=None), checked, found=LatencyRange(plans={}, profiles={}, reference_ms=2.5)
     )
-    assert (nowhere.scratch, nowhere.models_dir, nowhere.reference_ms, nowhere.limits) == (None, None, 2.5, {})
+    assert (nowhere.scratch, nowhere.models_dir, nowhere.reference_ms, nowhere.limits) == (None, None, {}, {})
