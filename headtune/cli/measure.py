@@ -1,6 +1,7 @@
 """``headtune measure``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,15 +49,15 @@ def measure(
 
         spec = load_study(study, overrides or ())
         from headtune.cli.observers import watching
-        from headtune.execute import InlineExecutor
         from headtune.heads import HeadPlan
-        from headtune.study import check, profile
+        from headtune.study import check, measuring_executor, profile
 
         with watching() as observer:
             checked = check(spec, observer)
             hold, maximum = spec.space.hold, spec.space.maximum
             chosen = {text: HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum) for text in plans or ()}
-            found = profile(spec, checked, InlineExecutor(), observer, plans=chosen or None, latency=True)
+            with closing(measuring_executor(spec, observer)) as executor:
+                found = profile(spec, checked, executor, observer, plans=chosen or None, latency=True)
         if as_json:
             show_json(_document(found))
         else:

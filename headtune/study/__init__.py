@@ -2,6 +2,7 @@
 
 from headtune.study.asking import AskedTrial
 from headtune.study.checking import Checked, check
+from headtune.study.driver import measuring_executor
 from headtune.study.finalists import front_of
 from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
@@ -26,6 +27,7 @@ __all__ = [
     "VerifyOptions",
     "check",
     "front_of",
+    "measuring_executor",
     "profile",
     "read",
     "search",
