@@ -52,8 +52,8 @@ def launch_test(
 
     If a pass takes ``fixed + work × batch``, the ratio of the two gives the share of *fixed* in it: an all but equal
     time for half of the work is not spent on the work. A pass is bound by its work where less than half of its time is
-    fixed, by the whole interval; else by reading its weights where a plain read of as many bytes, timed in pairs with it
-    too, takes more than half of the fixed time; else by launching its operations, the Python code around them included.
+    fixed, by the whole interval; else by reading its weights where a plain read of as many bytes, timed in pairs too,
+    takes more than half of the fixed time; else by launching its operations, the Python code around them included.
     ``unclear`` where the interval holds one half.
 
     Args:
