@@ -1,6 +1,6 @@
 """What a model costs on a device: its latency beside a reference, its peak memory, its parameters."""
 
-from headtune.timing.compare import differs, differs_from_reference, relative
+from headtune.timing.compare import differs
 from headtune.timing.cost import count_parameters
 from headtune.timing.device import resolve
 from headtune.timing.interval import median_interval
@@ -16,10 +16,8 @@ __all__ = [
     "LatencyProtocol",
     "count_parameters",
     "differs",
-    "differs_from_reference",
     "measure",
     "median_interval",
     "peak_memory_mb",
-    "relative",
     "resolve",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from headtune.timing import LatencyProtocol
 from headtune.timing.traits import (
     AttentionShare,
     LaunchTest,
@@ -19,6 +20,10 @@ from headtune.trial.build import build_planned, inputs_of, probe_inputs
 from headtune.trial.fitting import to_device
 from headtune.trial.measuring import REFERENCE_SEED, Candidate, Profiled, lane_of, profile_candidates
 from headtune.trial.setup import TrialSetup
+
+
+_FEW = 10
+"""Pairs from which on a measurement ends that need not be precise by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +53,11 @@ def examine(setup: TrialSetup) -> PassTraits:
         inputs = partial(inputs_of, task)
         paths = [site.path for site in setup.sites]
         probe: Any = to_device(probe_inputs(task, setup.latency.lengths[-1]), torch.device(setup.device))
+        brief = _briefer(setup.latency, 2)
         return PassTraits(
-            share=attention_share(model, inputs, setup.latency, paths, lane=lane),
+            share=attention_share(model, inputs, brief, paths, lane=lane),
             blocks=holding_more(model, probe, paths),
-            launch=launch_test(model, inputs, setup.latency, lane=lane),
+            launch=launch_test(model, inputs, brief, lane=lane),
         )
 
 
@@ -65,6 +71,11 @@ def kernels_of(setup: TrialSetup, candidates: Sequence[Candidate]) -> tuple[Kern
 
 
 def profile_briefly(setup: TrialSetup, candidates: Sequence[Candidate]) -> tuple[Profiled, ...]:
-    """Measure each candidate in a quarter of the protocol's time: what many plans have in common needs no more."""
-    latency = replace(setup.latency, min_samples=12, max_seconds=setup.latency.max_seconds / 4)
-    return profile_candidates(replace(setup, latency=latency, needs_memory=False), candidates)
+    """Measure each candidate in an eighth of the protocol's time: what many plans have in common needs no more."""
+    brief = replace(setup, latency=_briefer(setup.latency, 8), needs_memory=False)
+    return profile_candidates(brief, candidates)
+
+
+def _briefer(protocol: LatencyProtocol, times: int) -> LatencyProtocol:
+    """The same protocol with less time and fewer samples."""
+    return replace(protocol, min_samples=min(_FEW, protocol.min_samples), max_seconds=protocol.max_seconds / times)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from headtune.errors import InputError
-from headtune.timing import LatencyProfile, LatencyProtocol, differs, differs_from_reference, relative
+from headtune.timing import LatencyProfile, LatencyProtocol, differs
 
 VERSIONS: Mapping[str, str] = {}
 
@@ -65,18 +65,3 @@ def test_what_was_measured_otherwise_is_not_compared() -> None:
         "the device_name of the two latencies is here and there; measure both alike before comparing them",
         "one of the two latencies has a reference and the other has none; measure both alike before comparing them",
     )
-
-
-def test_by_how_much_two_latencies_differ() -> None:
-    ratio, (low, high) = relative(profile((1.2, 1.4)), profile((0.8, 1.0)))
-    assert ratio == pytest.approx(1.3 / 0.9)
-    assert (low, high) == pytest.approx((1.2, 1.75))
-    alone = replace(profile((1.0, 1.0), (4.0, 6.0)), reference_median_ms=None, median_ms=5.0)
-    assert relative(alone, alone) == (1.0, (4 / 6, 6 / 4))
-
-
-def test_a_model_differs_from_its_reference_where_one_is_outside_of_the_interval() -> None:
-    assert differs_from_reference(profile((1.01, 1.2)))
-    assert differs_from_reference(profile((0.8, 0.99)))
-    assert not differs_from_reference(profile((0.99, 1.2)))
-    assert not differs_from_reference(profile((1.0, 1.2)))

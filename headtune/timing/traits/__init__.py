@@ -1,6 +1,6 @@
 """What a model's pass is made of: its attention's share, what it is bound by, its kernels, head dimensions that fit."""
 
-from headtune.timing.traits.alignment import unaligned, wanted_multiples
+from headtune.timing.traits.alignment import VECTOR, unaligned, wanted_multiples
 from headtune.timing.traits.beyond import holding_more
 from headtune.timing.traits.kernels import KERNELS, WRITTEN_OUT, attention_kernels
 from headtune.timing.traits.launching import Bound, LaunchTest, launch_test
@@ -8,6 +8,7 @@ from headtune.timing.traits.share import AttentionShare, attention_share
 
 __all__ = [
     "KERNELS",
+    "VECTOR",
     "WRITTEN_OUT",
     "AttentionShare",
     "Bound",

@@ -1,0 +1,91 @@
+"""What follows from a profile, in plain words."""
+
+from collections.abc import Iterator
+
+from headtune.study.against import beside_present
+from headtune.study.details import HeadCost, ProfileDetails
+from headtune.study.kernel_findings import alignment_findings, few, kernel_findings
+from headtune.study.profiling import Profile
+from headtune.timing.traits import LaunchTest
+from headtune.trial.profiling import PassTraits
+
+
+def profile_findings(found: Profile) -> tuple[str, ...]:
+    """Sentences on what the measured model's latency depends on, and what would change it; none without details.
+
+    Each is true of what was measured, and of no more.
+    """
+    if found.details is None or found.latency is None:
+        return ()
+    details = found.details
+    return (
+        _share(details.traits),
+        _launch(details.traits.launch),
+        *_heads(details),
+        *_plans(found),
+        *kernel_findings(details.kernels),
+        *alignment_findings(found.latency.plans, details.unaligned, found.latency.profiles["present"].protocol.device),
+    )
+
+
+def _share(traits: PassTraits) -> str:
+    share = traits.share
+    low, high = (max(end, 0.0) for end in share.interval)
+    told = f"attention is {share.value:.0%} of the pass [{low:.0%}, {high:.0%}]"
+    if share.ordinary:
+        told += " on PyTorch's ordinary path, since its fused encoder layers cannot be taken apart"
+    if traits.blocks:
+        return f"{told}, with all else that {few(traits.blocks)} hold: fewer heads save less than that"
+    return f"{told}: even no attention at all would save no more"
+
+
+def _launch(test: LaunchTest | None) -> str:
+    if test is None:
+        return "whether the pass is launch-bound is unknown: inputs returns the same sizes whatever the batch size"
+    low, high = test.fixed_interval
+    fixed = f"{test.fixed:.0%} of the time [{low:.0%}, {high:.0%}] does not change with the batch"
+    match test.bound:
+        case "launch":
+            return (
+                f"launch-bound: {fixed}; fewer heads will not save time at a batch of {test.batch_sizes[0]}: "
+                "raise the batch, compile, or use fewer layers"
+            )
+        case "weights":
+            return (
+                f"bound by reading the weights: {fixed}, and reading them takes {test.weights or 0:.0%}; heads save "
+                "time here as far as they save weights, and a larger batch shares the reading"
+            )
+        case "work":
+            return f"not launch-bound: {fixed}, the rest grows with the work"
+        case "unclear":
+            return f"whether the pass is launch-bound is within the noise: {fixed}; raise latency.max_seconds to tell"
+
+
+def _heads(details: ProfileDetails) -> Iterator[str]:
+    if not details.costs:
+        return
+    dearest = max(details.costs, key=lambda cost: cost.ratio.value)
+    if not any(cost.measurable for cost in details.costs):
+        yield f"heads do not move latency measurably here: the dearest site, {_adds(dearest)}"
+        return
+    measurable = [cost for cost in details.costs if cost.measurable]
+    dearest = max(measurable, key=lambda cost: abs(cost.ratio.value))
+    yield f"heads move latency: {_adds(dearest)} between {dearest.counts[0]} and {dearest.counts[1]}"
+
+
+def _adds(cost: HeadCost) -> str:
+    low, high = cost.ratio.interval
+    verb = "adds" if cost.ratio.value >= 0 else "saves"
+    sign = 1 if cost.ratio.value >= 0 else -1
+    ends = sorted((sign * low, sign * high))
+    return f"{cost.name}, {verb} {abs(cost.ratio.value):.2%} a head [{ends[0]:.2%}, {ends[1]:.2%}]"
+
+
+def _plans(found: Profile) -> Iterator[str]:
+    assert found.latency is not None
+    others = {name: one for name, one in found.latency.profiles.items() if name != "present"}
+    differ = [one for one in map(beside_present, others.values()) if one.significant]
+    if not differ:
+        yield f"none of {few(tuple(others))} differs significantly from the present plan"
+    elif all(one.ratio > 1 for one in differ):
+        yield f"none of {few(tuple(others))} is significantly faster than the present plan"

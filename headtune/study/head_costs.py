@@ -1,0 +1,59 @@
+"""What one more head costs at each site, as a latency model that was fitted on measured plans tells it."""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from headtune.heads import AttentionSite, HeadPlan, SearchSpace
+from headtune.heads.site import stack_path
+from headtune.study.details import HeadCost
+from headtune.timing.prediction import Estimate, LatencyModel
+
+
+def head_costs(model: LatencyModel, space: SearchSpace, seq_len: int | None) -> tuple[HeadCost, ...]:
+    """One row for the sites that share a count, or that are alike: equal layers of one stack with the same choices.
+
+    Sites whose count the space leaves no choice are left out.
+    """
+    rows: dict[tuple[object, ...], list[AttentionSite]] = {}
+    low, high = space.smallest, space.largest
+    for number, group in enumerate(space.groups):
+        for site in group.sites:
+            if low[site.path].num_heads < high[site.path].num_heads:
+                rows.setdefault(_likeness(number, group.sites, site, low, high), []).append(site)
+    return tuple(_cost(model, members, low, high, seq_len) for members in rows.values())
+
+
+def _likeness(
+    number: int, tied: Sequence[AttentionSite], site: AttentionSite, low: HeadPlan, high: HeadPlan
+) -> tuple[object, ...]:
+    """Equal for the sites of one row."""
+    if len(tied) > 1:
+        return (number,)
+    return site.stack, site.embed_dim, site.present, low[site.path], high[site.path]
+
+
+def _cost(
+    model: LatencyModel, members: Sequence[AttentionSite], low: HeadPlan, high: HeadPlan, seq_len: int | None
+) -> HeadCost:
+    paths = tuple(site.path for site in members)
+    counts = low[paths[0]].num_heads, high[paths[0]].num_heads
+    return HeadCost(
+        name=_common(paths),
+        paths=paths,
+        counts=counts,
+        ratio=_mean([model.per_head(path, counts=counts, seq_len=seq_len) for path in paths]),
+    )
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean, and the mean of the ends: what the estimates get wrong, they may all get wrong alike."""
+    lows, highs = zip(*(estimate.interval for estimate in estimates), strict=True)
+    return Estimate(mean(estimate.value for estimate in estimates), (mean(lows), mean(highs)))
+
+
+def _common(paths: Sequence[str]) -> str:
+    """What the paths have in common: layer numbers as ``*``; the first and the last where more differs."""
+    if len(paths) == 1:
+        return paths[0] or "(model)"
+    stacks = dict.fromkeys(stack_path(path) for path in paths)
+    return next(iter(stacks)) if len(stacks) == 1 else f"{paths[0]} … {paths[-1]}"
