@@ -24,7 +24,7 @@ FEWEST, MOST = 8, 40
 """Plans that are measured to tell the costs of the sites apart."""
 
 PATIENCE = 10
-"""So many times the protocol's seconds for one plan are spent on them, and then a chunk more where there are few yet."""
+"""So many times the protocol's seconds for one plan are spent on them, and more only where they are too few to fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

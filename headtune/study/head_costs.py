@@ -20,7 +20,7 @@ def head_costs(model: LatencyModel, space: SearchSpace, seq_len: int | None) -> 
         for site in group.sites:
             if low[site.path].num_heads < high[site.path].num_heads:
                 rows.setdefault(_likeness(number, group.sites, site, low, high), []).append(site)
-    return tuple(_cost(model, members, low, high, seq_len) for members in rows.values())
+    return tuple(_cost(model, space, members, seq_len) for members in rows.values())
 
 
 def _likeness(
@@ -32,13 +32,11 @@ def _likeness(
     return site.stack, site.embed_dim, site.present, low[site.path], high[site.path]
 
 
-def _cost(
-    model: LatencyModel, members: Sequence[AttentionSite], low: HeadPlan, high: HeadPlan, seq_len: int | None
-) -> HeadCost:
+def _cost(model: LatencyModel, space: SearchSpace, members: Sequence[AttentionSite], seq_len: int | None) -> HeadCost:
     paths = tuple(site.path for site in members)
-    counts = low[paths[0]].num_heads, high[paths[0]].num_heads
+    counts = space.smallest[paths[0]].num_heads, space.largest[paths[0]].num_heads
     return HeadCost(
-        name=_common(paths),
+        name=_name(members, space),
         paths=paths,
         counts=counts,
         ratio=_mean([model.per_head(path, counts=counts, seq_len=seq_len) for path in paths]),
@@ -51,9 +49,10 @@ def _mean(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(mean(estimate.value for estimate in estimates), (mean(lows), mean(highs)))
 
 
-def _common(paths: Sequence[str]) -> str:
-    """What the paths have in common: layer numbers as ``*``; the first and the last where more differs."""
-    if len(paths) == 1:
-        return paths[0] or "(model)"
-    stacks = dict.fromkeys(stack_path(path) for path in paths)
-    return next(iter(stacks)) if len(stacks) == 1 else f"{paths[0]} … {paths[-1]}"
+def _name(members: Sequence[AttentionSite], space: SearchSpace) -> str:
+    """The path; of the sites of a whole stack, theirs with ``*`` for the layer; of others, the first and the last."""
+    if len(members) == 1:
+        return members[0].path or "(model)"
+    if list(members) == [site for site in space.sites if site.stack == members[0].stack]:
+        return stack_path(members[0].path)
+    return f"{members[0].path} … {members[-1].path}"

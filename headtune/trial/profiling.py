@@ -21,7 +21,6 @@ from headtune.trial.fitting import to_device
 from headtune.trial.measuring import REFERENCE_SEED, Candidate, Profiled, lane_of, profile_candidates
 from headtune.trial.setup import TrialSetup
 
-
 _FEW = 10
 """Pairs from which on a measurement ends that need not be precise by itself."""
 
@@ -52,7 +51,7 @@ def examine(setup: TrialSetup) -> PassTraits:
         model = build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
         inputs = partial(inputs_of, task)
         paths = [site.path for site in setup.sites]
-        probe: Any = to_device(probe_inputs(task, setup.latency.lengths[-1]), torch.device(setup.device))
+        probe: Any = to_device(probe_inputs(task, setup.latency.lengths[0]), torch.device(setup.device))
         brief = _briefer(setup.latency, 2)
         return PassTraits(
             share=attention_share(model, inputs, brief, paths, lane=lane),

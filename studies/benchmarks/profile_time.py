@@ -4,8 +4,8 @@
 
 The twelve sites are those of an encoder-decoder of four and four layers, width 128, batch 8, 64 and 32 positions, under
 `hold: width`, on two threads: check, named plans, the pass taken apart, and the plans that tell what a head costs at
-each site. The one plan is `*=2` of `studies/digits_vit.yaml`. Imports are not counted. Exits with 0 where the first takes
-under 60 s and the second under 2 s.
+each site. The one plan is `*=2` of `studies/digits_vit.yaml`. Imports are not counted. Exits with 0 where the first
+takes under 60 s and the second under 2 s.
 """
 
 import sys
