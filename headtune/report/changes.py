@@ -11,7 +11,7 @@ from headtune.report.front_rows import Estimate, FrontRow
 from headtune.report.wording import is_measured
 from headtune.study.noise import SeedNoise
 from headtune.study.record import StudyRecord
-from headtune.timing import differs
+from headtune.timing import compare
 
 
 class Judgement(StrEnum):
@@ -115,10 +115,10 @@ def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> 
 
 
 def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:
-    """The same for two latencies: their intervals overlap, or nothing is known of their noise."""
+    """The same for two latencies: they differ by no more than both their noise, or nothing is known of it."""
     if row.latency is None or against.latency is None:
         return None
     try:
-        return None if differs(row.latency, against.latency) else Judgement.NOISE
+        return None if compare(row.latency, against.latency).significant else Judgement.NOISE
     except InputError:
         return Judgement.UNLIKE

@@ -1,6 +1,6 @@
 """What a model costs on a device: its latency beside a reference, its peak memory, its parameters."""
 
-from headtune.timing.compare import differs
+from headtune.timing.comparison import Comparison, compare
 from headtune.timing.cost import count_parameters
 from headtune.timing.device import resolve
 from headtune.timing.interval import median_interval
@@ -11,11 +11,12 @@ from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
 
 __all__ = [
+    "Comparison",
     "Lane",
     "LatencyProfile",
     "LatencyProtocol",
+    "compare",
     "count_parameters",
-    "differs",
     "measure",
     "median_interval",
     "peak_memory_mb",

@@ -33,7 +33,10 @@ def conditions(protocol: LatencyProtocol) -> Iterator[None]:
     torch.set_num_threads(protocol.threads or threads)
     try:
         with (
-            torch.random.fork_rng(devices=[device.index] if device.type == "cuda" else []),
+            torch.random.fork_rng(
+                devices=[] if device.type == "cpu" else [device.index or 0],
+                device_type="cuda" if device.type == "cpu" else device.type,
+            ),
             torch.autocast(device.type, enabled=False),
         ):
             yield

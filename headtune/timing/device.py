@@ -5,11 +5,14 @@ import platform
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from headtune.errors import InputError, MeasurementError
 from headtune.timing.protocol import LatencyProtocol
+
+ACCELERATORS = {"cuda": "CUDA", "mps": "MPS", "xpu": "XPU"}
 
 
 def resolve(protocol: LatencyProtocol, cpus: int) -> LatencyProtocol:
@@ -29,25 +32,53 @@ def resolve(protocol: LatencyProtocol, cpus: int) -> LatencyProtocol:
 
 
 def concrete_device(name: str) -> str:
-    """``cpu`` or ``cuda:<index>`` for a protocol's device name.
+    """``cpu``, ``mps``, ``cuda:<index>`` or ``xpu:<index>`` for a protocol's device name.
 
     Raises:
         MeasurementError: a device that is not there, or not one that can be timed.
     """
     if name == "auto":
-        return "cuda:0" if torch.cuda.is_available() else "cpu"
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return concrete_device(found.type) if found is not None and found.type in ACCELERATORS else "cpu"
     kind, _, index = name.partition(":")
     if name == "cpu":
         return name
-    if kind != "cuda" or not (index.isdecimal() or name == kind):
-        raise MeasurementError(f"device {name!r} cannot be timed; use auto, cpu, cuda or cuda:<index>")
-    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind not in ACCELERATORS or not (name == kind or (index.isdecimal() and kind != "mps")):
+        raise MeasurementError(
+            f"device {name!r} cannot be timed; use auto, cpu, cuda, cuda:<index>, mps, xpu or xpu:<index>"
+        )
+    present = _count(kind)
     if not present:
-        raise MeasurementError(f"{name} asked, no CUDA device: {_why_no_cuda()}; set device to auto or cpu")
-    wanted = int(index) if index else torch.cuda.current_device()
+        raise MeasurementError(
+            f"{name} asked, no {ACCELERATORS[kind]} device: {_why_none(kind)}; set device to auto or cpu"
+        )
+    if kind == "mps":
+        return kind
+    backend: Any = getattr(torch, kind)
+    wanted = int(index) if index else backend.current_device()
     if wanted >= present:
-        raise MeasurementError(f"{name} asked, but the last CUDA device is cuda:{present - 1}; name one up to it")
-    return f"cuda:{wanted}"
+        raise MeasurementError(
+            f"{name} asked, but the last {ACCELERATORS[kind]} device is {kind}:{present - 1}; name one up to it"
+        )
+    return f"{kind}:{wanted}"
+
+
+def synchronize(device: str) -> None:
+    """Wait until a concrete device has done what it was given; the CPU has it done already."""
+    if device != "cpu":
+        torch.accelerator.synchronize(torch.device(device))
+
+
+def _count(kind: str) -> int:
+    """How many accelerators of the kind torch sees."""
+    if not torch.accelerator.is_available():
+        return 0
+    found = torch.accelerator.current_accelerator()
+    return torch.accelerator.device_count() if found is not None and found.type == kind else 0
+
+
+def _why_none(kind: str) -> str:
+    return _why_no_cuda() if kind == "cuda" else f"torch {torch.__version__} sees none"
 
 
 def _why_no_cuda() -> str:
@@ -60,7 +91,11 @@ def _why_no_cuda() -> str:
 
 def device_name(device: str) -> str:
     """What a concrete device calls itself."""
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else _cpu_name()
+    kind = device.partition(":")[0]
+    if kind == "mps":
+        return f"Apple {_cpu_name()}"
+    backend: Any = getattr(torch, kind)
+    return _cpu_name() if kind == "cpu" else str(backend.get_device_name(device))
 
 
 def versions() -> dict[str, str]:

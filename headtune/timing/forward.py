@@ -1,8 +1,8 @@
 """One forward pass, ready to be timed: model and inputs on the protocol's device, in its dtype."""
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 
@@ -54,24 +54,31 @@ class Forward:
         Raises:
             MeasurementError: the model raised.
         """
-        with torch.no_grad():
-            self.time_ms(clock, 1)
+        with torch.no_grad(), self.blamed():
+            clock(self, 1)
 
-    def time_ms(self, clock: Clock, calls: int) -> float:
-        """Milliseconds of one pass, averaged over *calls* in a row.
+    def under(self, protocol: LatencyProtocol) -> Callable[[], object]:
+        """One pass under the protocol's autocast."""
+        if protocol.autocast is None:
+            return self
 
-        Raises:
-            MeasurementError: the model raised.
-        """
-        with self._blamed():
-            return clock(self, calls) / calls
+        def call() -> object:
+            with autocasting(protocol):
+                return self()
+
+        return call
 
     def tensors(self) -> Iterator[Tensor]:
         """Parameters, buffers and inputs."""
         yield from chain(self.model.parameters(), self.model.buffers(), self._inputs())
 
     @contextmanager
-    def _blamed(self) -> Iterator[None]:
+    def blamed(self, doing: str = "forward pass") -> Iterator[None]:
+        """What the model raises in here becomes an error that names it and what it was *doing*.
+
+        Raises:
+            MeasurementError: the model raised.
+        """
         try:
             yield
         except (HeadtuneError, KeyboardInterrupt):
@@ -81,12 +88,23 @@ class Forward:
                 raise  # the caller knows what a plan that does not fit means
             came = ", ".join(f"{t.dtype} {list(t.shape)} on {t.device}" for t in self._inputs()) or "no tensors"
             raise MeasurementError(
-                f"{self.name} failed in its forward pass: {in_words(error)}; "
+                f"{self.name} failed in its {doing}: {in_words(error)}; "
                 f"it was given {came}: make inputs return what its forward takes"
             ) from error
 
     def _inputs(self) -> Iterator[Tensor]:
         return leaves((self.args, dict(self.kwargs)))
+
+
+@contextmanager
+def autocasting(protocol: LatencyProtocol) -> Iterator[None]:
+    """The protocol's autocast, if any; weights that it cast are forgotten afterwards, as after a user's own step."""
+    if protocol.autocast is None:
+        yield
+        return
+    with torch.autocast(torch.device(protocol.device).type, dtype=_DTYPES[protocol.autocast]):
+        yield
+    torch.clear_autocast_cache()
 
 
 def check_arguments(function: str, model: object, protocol: object, reference: object = None) -> None:
@@ -110,15 +128,18 @@ def check_arguments(function: str, model: object, protocol: object, reference: o
 def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: str = "the model") -> Iterator[Forward]:
     """The model's forward pass under a resolved protocol; afterwards the model is as it was, and so are the inputs.
 
-    A model of another device or dtype is copied, and the copy moved and cast.
+    A model of another device or dtype is copied, and the copy moved and cast; one that takes training steps is always
+    copied, and its copy is in training mode.
 
     Raises:
         MeasurementError: the model must be copied and cannot.
     """
     device, dtype = torch.device(protocol.device), _DTYPES[protocol.dtype]
-    timed = model if _fits(model, device, dtype) else _moved(model, device, dtype, name)
-    given = placed(own_copy(inputs), device, dtype)
-    with evaluating(timed):
+    learns = protocol.mode == "train_step"
+    with torch.inference_mode(False):  # else copies could not be trained
+        timed = model if _fits(model, device, dtype) and not learns else _moved(model, device, dtype, name)
+        given = placed(own_copy(inputs), device, dtype)
+    with nullcontext(timed.train()) if learns else evaluating(timed):
         yield Forward(
             name=name,
             model=timed,

@@ -42,6 +42,25 @@ def leaves(value: object) -> Iterator[Tensor]:
             yield from leaves(item)
 
 
+def held_tensors(value: object) -> Iterator[Tensor]:
+    """The tensors in containers and in the attributes of objects, such as caches and outputs, each once, in order."""
+    seen: set[int] = set()
+    rest: list[object] = [value]
+    while rest:
+        one = rest.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, Mapping):
+            rest += reversed(list(one.values()))
+        elif isinstance(one, tuple | list):
+            rest += reversed(one)
+        elif hasattr(one, "__dict__") and not isinstance(one, type | nn.Module):
+            rest += reversed(list(vars(one).values()))
+
+
 def placed(value: object, device: torch.device, dtype: torch.dtype) -> object:
     """The same nest of tuples, lists and mappings with its tensors on the device, the floating ones in the dtype."""
     if isinstance(value, Tensor):

@@ -1,6 +1,7 @@
 """The latency of a model: the real one, alone, beside a reference."""
 
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -8,16 +9,20 @@ import torch
 from torch import nn
 
 from headtune.surgery.inputs import Inputs
+from headtune.timing.audit import CONTENDED, DRAWS, random_state
+from headtune.timing.card import card_state
 from headtune.timing.clock import clock_of
 from headtune.timing.conditions import conditions
 from headtune.timing.device import device_name, resolve, versions
-from headtune.timing.forward import Forward, check_arguments, prepared
+from headtune.timing.forward import check_arguments, prepared
 from headtune.timing.inputs import InputsFactory, ready_inputs
 from headtune.timing.interval import median_interval
 from headtune.timing.lane import Lane
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
 from headtune.timing.sampling import Samples, take_samples
+from headtune.timing.train_step import Loss
+from headtune.timing.workload import ready
 
 
 def measure(
@@ -27,11 +32,14 @@ def measure(
     *,
     reference: nn.Module | None = None,
     lane: Lane | None = None,
+    loss: Loss | None = None,
 ) -> LatencyProfile:
-    """Time the forward pass of a model, interleaved with a reference model.
+    """Time a model as the protocol says, interleaved with a reference model.
 
-    Eval mode, inference mode, no autocast, the protocol's threads; all of it is put back afterwards, and so are the
-    random generators of torch. The first pass of each model is not timed, so compiling is not.
+    A forward pass and a decoded token in eval and inference mode; a training step in training mode, on a copy of the
+    model, so that the model itself learns nothing. The protocol's threads and autocast; all of it is put back
+    afterwards, and so are the random generators of torch. The first pass of each model is not timed, so compiling is
+    not. What speaks against the numbers stands in the profile's ``doubts``.
 
     Args:
         model: what is timed; a copy of it where it must be moved or cast.
@@ -40,13 +48,16 @@ def measure(
         protocol: how; an open device or number of threads becomes what is there now.
         reference: what it is compared with; the ratio is the number that holds on a busy machine.
         lane: keeps the trials of this node still meanwhile.
+        loss: ``(model) -> scalar tensor``, what ``mode: train_step`` trains on; the mean square of the outputs where
+            there is none.
 
     Returns:
         The profile, with a protocol in which nothing is open.
 
     Raises:
         InputError: an argument of the wrong kind, or inputs that are no arguments.
-        MeasurementError: a device that is not there, or a model that raises.
+        MeasurementError: a device that is not there; a model that raises, that goes into training mode by itself, or
+            that has no cache, cannot be trained, compiled or captured where the protocol asks for it.
         torch.OutOfMemoryError: it does not fit on the GPU; on the CPU a ``RuntimeError`` says so.
     """
     check_arguments("measure", model, protocol, reference)
@@ -55,14 +66,15 @@ def measure(
     with conditions(protocol), ExitStack() as models:
         arguments, protocol = ready_inputs(inputs, protocol)
         ours = models.enter_context(prepared(model, arguments, protocol))
-        theirs: Forward | None = None
+        pair = [ours]
         if reference is not None:
-            theirs = models.enter_context(prepared(reference, arguments, protocol, "the reference"))
-        for forward in filter(None, (ours, theirs)):
-            forward.first_pass(clock)
+            pair.append(models.enter_context(prepared(reference, arguments, protocol, "the reference")))
+        state = random_state()
+        workloads = [ready(forward, protocol, clock, loss) for forward in pair]
+        draws = protocol.mode != "train_step" and random_state() != state
         with nullcontext(False) if lane is None else lane.exclusive() as contended:
-            samples = take_samples(ours, theirs, clock, protocol)
-    return _profile(samples, protocol, contended)
+            samples = take_samples(workloads[0], workloads[1] if reference is not None else None, clock, protocol)
+    return _profile(replace(samples, doubts=(*samples.doubts, *([DRAWS] if draws else []))), protocol, contended)
 
 
 def _profile(samples: Samples, protocol: LatencyProtocol, contended: bool) -> LatencyProfile:
@@ -79,6 +91,8 @@ def _profile(samples: Samples, protocol: LatencyProtocol, contended: bool) -> La
         calls_per_sample=samples.calls,
         settled=samples.settled,
         contended=contended,
+        doubts=(*samples.doubts, *([CONTENDED] if contended else [])),
+        card=card_state(protocol.device),
         device_name=device_name(protocol.device),
         versions=versions(),
     )

@@ -1,7 +1,7 @@
 """What was timed."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headtune.timing.protocol import LatencyProtocol
@@ -25,6 +25,9 @@ class LatencyProfile:
         contended: whether others kept the device busy longer than the lane's patience.
         device_name: what the device calls itself.
         versions: of python, torch, the platform and the CPU.
+        doubts: what speaks against the numbers, a sentence each: a warm-up that did not settle, a drift, processes that
+            took the cores, a clock that did not wait, passes that draw random numbers.
+        card: clocks, temperature and other processes of the GPU when it was done; empty elsewhere.
     """
 
     protocol: LatencyProtocol
@@ -40,11 +43,13 @@ class LatencyProfile:
     contended: bool
     device_name: str
     versions: Mapping[str, str]
+    doubts: tuple[str, ...] = ()
+    card: Mapping[str, str | float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         against = "" if self.reference_median_ms is None else f", {self.ratio:.4g} × the reference"
-        doubts = [word for word, true in (("unsettled", not self.settled), ("contended", self.contended)) if true]
-        words = "".join(f", {word}" for word in doubts)
+        doubts = len(self.doubts)
+        words = f", {doubts} {'doubt' if doubts == 1 else 'doubts'}" if doubts else ""
         return (
             f"LatencyProfile({self.median_ms:.4g} ms{against}, p90 {self.p90_ms:.4g} ms, {self.samples} samples{words})"
         )
@@ -62,4 +67,5 @@ class LatencyProfile:
     def from_json(cls, data: Mapping[str, Any]) -> "LatencyProfile":
         """The inverse of :meth:`to_json`."""
         pairs = {name: tuple(data[name]) for name in ("interval_ms", "ratio_interval")}
+        pairs["doubts"] = tuple(data.get("doubts", ()))
         return cls(**{**data, **pairs, "protocol": LatencyProtocol(**data["protocol"])})

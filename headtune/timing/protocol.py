@@ -26,7 +26,8 @@ class LatencyProtocol:
         seq_len: sequence length handed to the task's ``inputs``, or several in ascending order, each timed by itself;
             ``None`` where the task needs none.
         mode: what is timed: ``forward`` in eval and inference mode; ``train_step``, which is forward, backward and a
-            step of AdamW in training mode; ``decode``, which is one token after a KV cache of ``seq_len`` tokens.
+            step of AdamW in training mode, in a study on the task's ``loss`` and first batch unless ``seq_len`` is
+            named; ``decode``, which is one token after a KV cache of ``seq_len`` tokens.
         compile: whether the model is timed as ``torch.compile`` makes it; compiling itself is not timed.
         cuda_graphs: whether the pass is captured once and replayed, which leaves out the cost of launching it.
         min_samples: pairs wanted at least; fewer, but never under six, where five times ``max_seconds`` end first.

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from math import ceil, inf
 from statistics import median
 
-import torch
-
+from headtune.timing.audit import drifting, hogged, unsettled, unsynchronised
 from headtune.timing.clock import Clock
-from headtune.timing.forward import Forward
+from headtune.timing.contention import Contention, Usage
+from headtune.timing.device import synchronize
 from headtune.timing.interval import FEWEST, median_interval
 from headtune.timing.protocol import LatencyProtocol
+from headtune.timing.workload import Workload
 
 PATIENCE = 5
 """So many times the wanted seconds are spent where the wanted samples are not there yet."""
@@ -33,13 +34,15 @@ class Samples:
         model_ms: one value per sample.
         reference_ms: the same, taken in turn with them; empty without a reference.
         calls: passes that one value of ``model_ms`` averages.
-        settled: whether the warm-up settled and the wanted precision was reached.
+        settled: whether the warm-up settled and the wanted precision was reached without a drift.
+        doubts: what speaks against the values, a sentence each.
     """
 
     model_ms: Sequence[float]
     reference_ms: Sequence[float]
     calls: int
     settled: bool
+    doubts: tuple[str, ...] = ()
 
     @property
     def ratios(self) -> list[float]:
@@ -47,33 +50,56 @@ class Samples:
         return [ours / theirs for ours, theirs in zip(self.model_ms, self.reference_ms, strict=True)]
 
 
-def take_samples(model: Forward, reference: Forward | None, clock: Clock, protocol: LatencyProtocol) -> Samples:
+def take_samples(model: Workload, reference: Workload | None, clock: Clock, protocol: LatencyProtocol) -> Samples:
     """Time the model, in pairs with the reference, under the protocol's rules of length.
 
     The order within each pair is drawn anew: if both were equal, either would be the slower one with even chance,
     whatever the machine does meanwhile, so that the ratio's interval owes nothing to a quiet machine.
     """
-    forwards = [model] if reference is None else [model, reference]
+    workloads = [model] if reference is None else [model, reference]
     began = time.perf_counter()
-    with torch.inference_mode(), _no_garbage_collection():
-        warm = [_warm_up(forward, clock, protocol.max_seconds / 4) for forward in forwards]
+    warm_up_s = protocol.max_seconds / 4
+    with _no_garbage_collection():
+        warm = [_warm_up(workload, clock, warm_up_s) for workload in workloads]
         calls = [max(1, ceil(SAMPLE_MS / fastest_ms)) for fastest_ms, _ in warm]
-        times: list[list[float]] = [[] for _ in forwards]
-        order = random.Random(0)
-        check = max(protocol.min_samples, FEWEST)
-        precise = False
-        while not precise and _may_go_on(len(times[0]), time.perf_counter() - began, protocol):
-            for i in order.sample(range(len(forwards)), len(forwards)):
-                times[i].append(forwards[i].time_ms(clock, calls[i]))
-            if len(times[0]) >= check:
-                check = ceil(1.1 * len(times[0]))  # seldom enough that looking neither costs nor biases
-                precise = _half_width(times) <= protocol.precision
+        before = Usage.now()
+        times = _alternate(workloads, calls, clock, protocol, began)
+        left_ms = _left_ms(protocol.device)
+        used = Contention.between(before, Usage.now())
+    compared = _compared(times)
+    clocked_s = sum(sum(column) * n for column, n in zip(times, calls, strict=True)) / 1e3
+    drift = drifting(compared)
+    short = unsettled(
+        warm=all(settled for _, settled in warm),
+        warm_up_s=warm_up_s,
+        half_width=_half_width(times),
+        precision=protocol.precision,
+    )
+    unseen = unsynchronised(used, clocked_s, protocol.threads or 1, left_ms, median(times[0]) * calls[0])
     return Samples(
         model_ms=times[0],
         reference_ms=times[-1] if reference else (),
         calls=calls[0],
-        settled=precise and all(settled for _, settled in warm),
+        settled=not short and not drift,
+        doubts=(*short, *drift, *unseen, *hogged(used)),
     )
+
+
+def _alternate(
+    workloads: Sequence[Workload], calls: Sequence[int], clock: Clock, protocol: LatencyProtocol, began: float
+) -> list[list[float]]:
+    """Milliseconds by workload, those of one turn side by side."""
+    times: list[list[float]] = [[] for _ in workloads]
+    order = random.Random(0)
+    check = max(protocol.min_samples, FEWEST)
+    precise = False
+    while not precise and _may_go_on(len(times[0]), time.perf_counter() - began, protocol):
+        for i in order.sample(range(len(workloads)), len(workloads)):
+            times[i].append(workloads[i].time_ms(clock, calls[i]))
+        if len(times[0]) >= check:
+            check = ceil(1.2 * len(times[0]))  # seldom enough that looking neither costs nor biases
+            precise = _half_width(times) <= protocol.precision
+    return times
 
 
 def _may_go_on(samples: int, seconds: float, protocol: LatencyProtocol) -> bool:
@@ -82,7 +108,7 @@ def _may_go_on(samples: int, seconds: float, protocol: LatencyProtocol) -> bool:
     return seconds < protocol.max_seconds * (1 if samples >= protocol.min_samples else PATIENCE)
 
 
-def _warm_up(forward: Forward, clock: Clock, seconds: float) -> tuple[float, bool]:
+def _warm_up(workload: Workload, clock: Clock, seconds: float) -> tuple[float, bool]:
     """Run until passes get no faster, *seconds* at most; the fastest one's milliseconds, and whether it settled.
 
     It has settled when :data:`STEADY_PASSES` passes in a row are no more than :data:`STEADY` faster than the fastest
@@ -91,15 +117,27 @@ def _warm_up(forward: Forward, clock: Clock, seconds: float) -> tuple[float, boo
     deadline = time.perf_counter() + seconds
     fastest, steady = inf, 0
     while steady < STEADY_PASSES and (fastest == inf or time.perf_counter() < deadline):
-        ms = forward.time_ms(clock, 1)
+        ms = workload.time_ms(clock, 1)
         steady = steady + 1 if ms > fastest * (1 - STEADY) else 0
         fastest = min(fastest, ms)
     return fastest, steady == STEADY_PASSES
 
 
+def _left_ms(device: str) -> float:
+    """How long a device still works on what it was given."""
+    start = time.perf_counter_ns()
+    synchronize(device)
+    return (time.perf_counter_ns() - start) / 1e6
+
+
+def _compared(times: Sequence[Sequence[float]]) -> Sequence[float]:
+    """The ratios, or the milliseconds without a reference."""
+    return times[0] if len(times) == 1 else [ours / theirs for ours, theirs in zip(*times, strict=True)]
+
+
 def _half_width(times: Sequence[Sequence[float]]) -> float:
-    """Half the 95 % interval of the ratio, or of the milliseconds without a reference, relative to the median."""
-    values = times[0] if len(times) == 1 else [ours / theirs for ours, theirs in zip(*times, strict=True)]
+    """Half the 95 % interval of what is compared, relative to its median."""
+    values = _compared(times)
     low, high = median_interval(values)
     return (high - low) / 2 / median(values)
 

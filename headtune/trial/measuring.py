@@ -13,6 +13,7 @@ from headtune.trial.messages import Measurement, TrialRequest
 from headtune.trial.params import ParamValue
 from headtune.trial.setup import TrialSetup
 from headtune.trial.task import Task
+from headtune.trial.timed_loss import timed_loss
 
 REFERENCE_SEED = 0
 """Weights do not move latency; one seed serves every model that is only timed."""
@@ -143,11 +144,12 @@ def _profile(
     setup: TrialSetup, task: Task, one: Candidate, model: nn.Module, reference: nn.Module | None, lane: Lane
 ) -> Profiled:
     latency, inputs = None, partial(inputs_of, task)
+    loss, protocol = timed_loss(task, setup.latency)
     if reference is not None:
-        latency = measure(model, inputs, setup.latency, reference=reference, lane=lane)
+        latency = measure(model, inputs, protocol, reference=reference, lane=lane, loss=loss)
     return Profiled(
         parameters=count_parameters(model),
-        peak_memory_mb=peak_memory_mb(model, inputs, setup.latency) if setup.needs_memory else None,
+        peak_memory_mb=peak_memory_mb(model, inputs, protocol, loss=loss) if setup.needs_memory else None,
         latency=latency,
         is_reference=one.plan == setup.present
         and named_params(task.model, one.params) == named_params(task.model, setup.baseline_params),

@@ -89,9 +89,9 @@ def test_equal_values_are_the_same(record: StudyRecord) -> None:
     assert {change.judgement for change in changes(record, present, present)} == {Judgement.SAME}
 
 
-def test_latencies_whose_intervals_overlap_do_not_differ(record: StudyRecord) -> None:
+def test_latencies_that_differ_by_their_noise_do_not_differ(record: StudyRecord) -> None:
     rule, present = (with_ratio(row, 1.0, 0.98, 1.02) for row in pair(record))
-    near, far = with_ratio(rule, 1.03, 1.01, 1.05), with_ratio(rule, 1.06, 1.03, 1.09)
+    near, far = with_ratio(rule, 1.02, 1.00, 1.04), with_ratio(rule, 1.06, 1.03, 1.09)
     assert named(changes(record, near, present), "latency_ms").judgement is Judgement.NOISE
     assert named(changes(record, far, present), "latency_ms").judgement is Judgement.WORSE
 

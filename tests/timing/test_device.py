@@ -35,11 +35,14 @@ def test_no_cpus() -> None:
         resolve(LatencyProtocol(), 0)
 
 
-@pytest.mark.parametrize("name", ["mps", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "", "gpu", "Cuda"])
+@pytest.mark.parametrize("name", ["mps:0", "xpu:", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "", "gpu", "Cuda"])
 def test_a_device_that_cannot_be_timed(name: str) -> None:
     with pytest.raises(MeasurementError) as caught:
         concrete_device(name)
-    assert str(caught.value) == f"device {name!r} cannot be timed; use auto, cpu, cuda or cuda:<index>"
+    assert (
+        str(caught.value)
+        == f"device {name!r} cannot be timed; use auto, cpu, cuda, cuda:<index>, mps, xpu or xpu:<index>"
+    )
 
 
 @no_gpu
@@ -54,6 +57,16 @@ def test_a_gpu_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MeasurementError) as caught:
         resolve(LatencyProtocol(device=name), 1)
     assert str(caught.value) == f"{name} asked, no CUDA device: {why}; set device to auto or cpu"
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+@pytest.mark.parametrize(("name", "called"), [("mps", "MPS"), ("xpu:1", "XPU")])
+def test_another_accelerator_that_is_not_there(name: str, called: str) -> None:
+    with pytest.raises(MeasurementError) as caught:
+        concrete_device(name)
+    assert str(caught.value) == (
+        f"{name} asked, no {called} device: torch {torch.__version__} sees none; set device to auto or cpu"
+    )
 
 
 @gpu

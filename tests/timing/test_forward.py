@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -148,7 +149,7 @@ def test_what_a_pass_keeps_and_what_it_does_to_its_inputs_leaves_no_trace() -> N
     model, x, cache = Appending(), torch.zeros(2), []
     with prepared(model, (x, cache), FLOAT32) as forward:
         forward.first_pass(CPU)
-        forward.time_ms(CPU, 2)
+        forward()
     assert (model.seen, cache, x.tolist()) == ([], [], [0, 0])
 
 
@@ -157,7 +158,7 @@ def test_what_the_first_pass_caches_can_be_trained_with() -> None:
     with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward:
         forward.first_pass(CPU)
         with torch.inference_mode():
-            forward.time_ms(CPU, 2)
+            forward()
     model(torch.rand(2, 4)).sum().backward()
     assert model.scale.weight.grad is not None
 
@@ -165,7 +166,7 @@ def test_what_the_first_pass_caches_can_be_trained_with() -> None:
 def test_without_that_first_pass_what_is_cached_outside_of_modules_could_not() -> None:
     model = CachedMask(SimpleNamespace(mask=None))
     with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward, torch.inference_mode():
-        forward.time_ms(CPU, 1)
+        forward()
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
         model(torch.rand(2, 4)).sum().backward()
 
@@ -183,7 +184,7 @@ def test_a_model_that_raises_is_told_with_what_it_was_given() -> None:
 
 def test_a_model_that_raises_without_tensors() -> None:
     with prepared(Failing(ValueError("no")), (1,), FLOAT32, "it") as forward, pytest.raises(MeasurementError) as caught:
-        forward.time_ms(CPU, 1)
+        forward.first_pass(CPU)
     assert str(caught.value) == (
         "it failed in its forward pass: ValueError: no; "
         "it was given no tensors: make inputs return what its forward takes"
@@ -223,3 +224,39 @@ def test_tensors_are_parameters_buffers_and_inputs() -> None:
     with prepared(Rotary(), (x,), FLOAT32) as forward:
         shapes = [tuple(tensor.shape) for tensor in forward.tensors()]
     assert shapes == [(4, 4), (4,), (4,), (2, 4)]
+
+
+def test_a_model_that_takes_training_steps_is_a_copy_in_training_mode_that_can_be_trained() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval()
+    with torch.inference_mode(), prepared(model, (torch.rand(2, 4),), replace(FLOAT32, mode="train_step")) as forward:
+        assert forward.model is not model
+        assert all(module.training for module in forward.model.modules())
+        with torch.inference_mode(False), torch.enable_grad():
+            output = forward()
+            assert isinstance(output, Tensor)
+            output.sum().backward()
+    assert not any(module.training for module in model.modules())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("autocast", "seen"), [(None, torch.float32), ("bfloat16", torch.bfloat16)])
+def test_a_pass_runs_under_the_protocols_autocast(autocast: str | None, seen: torch.dtype) -> None:
+    protocol = replace(FLOAT32, autocast=autocast)  # type: ignore[arg-type]
+    with prepared(nn.Linear(4, 4), (torch.rand(2, 4),), protocol) as forward:
+        output = forward.under(protocol)()
+    assert isinstance(output, Tensor)
+    assert output.dtype == seen
+
+
+def test_weights_cast_by_autocast_are_cast_anew_in_each_pass() -> None:
+    # Weights that are kept cast would never follow a step of training, and their cast would not be timed.
+    layer = nn.Linear(4, 4, bias=False)
+    protocol = replace(FLOAT32, autocast="bfloat16")
+    with torch.autocast("cpu", enabled=False), prepared(layer, (torch.ones(1, 4),), protocol) as forward:
+        first = forward.under(protocol)()
+        with torch.no_grad():
+            layer.weight.mul_(2)
+        second = forward.under(protocol)()
+    assert isinstance(first, Tensor)
+    assert isinstance(second, Tensor)
+    assert torch.equal(second, 2 * first)

@@ -15,17 +15,48 @@ def exact_rank(n: int) -> int:
     return k
 
 
-@pytest.mark.parametrize("n", [*range(FEWEST, 130), 190, 267, 500, 1001, 1500])
-def test_never_shorter_than_the_exact_binomial_interval_and_at_most_one_rank_longer(n: int) -> None:
+@pytest.mark.parametrize("n", [*range(FEWEST, 60), 190, 500])
+def test_never_shorter_than_the_exact_binomial_interval(n: int) -> None:
     low, high = median_interval(range(1, n + 1))
-    assert low in (exact_rank(n), exact_rank(n) - 1)
-    assert high == n + 1 - low
+    assert low <= exact_rank(n)
+    assert high >= n + 1 - exact_rank(n)
 
 
-def test_the_tabled_ranks_of_thirty_values() -> None:
+def test_the_tabled_ranks_of_thirty_values_that_are_as_good_as_independent() -> None:
+    # The smoother of the bootstrap's ends may lie a rank further out; the seed is fixed.
     values = [float(v) for v in range(1, 31)]
     random.Random(1).shuffle(values)
-    assert median_interval(values) == (10.0, 21.0)
+    low, high = median_interval(values)
+    assert 8 <= low <= 10
+    assert 21 <= high <= 23
+
+
+def test_the_same_values_give_the_same_interval() -> None:
+    values = [random.Random(2).random() for _ in range(50)]
+    assert median_interval(values) == median_interval(list(values))
+
+
+def neighbours_alike(n: int, generator: random.Random) -> list[float]:
+    """Noise of a machine that is busy for a while: each value keeps 0.6 of the one before; the median is 0."""
+    noise, values = 0.0, []
+    for _ in range(n + 20):
+        noise = 0.6 * noise + generator.gauss(0, 1)
+        values.append(noise)
+    return values[20:]
+
+
+def test_neighbours_that_are_alike_widen_it() -> None:
+    # The interval between order statistics takes the values for independent and covers this median in 7 of 10 runs.
+    generator, runs = random.Random(0), 400
+    wide = plain = 0
+    for _ in range(runs):
+        values = neighbours_alike(100, generator)
+        low, high = median_interval(values)
+        wide += low <= 0 <= high
+        ordered, rank = sorted(values), exact_rank(100)
+        plain += ordered[rank - 1] <= 0 <= ordered[-rank]
+    assert plain / runs < 0.78
+    assert wide / runs > 0.84
 
 
 @pytest.mark.parametrize("n", range(1, FEWEST))
@@ -44,7 +75,7 @@ def test_covers_the_median_of_a_distribution_without_a_mean() -> None:
     for _ in range(runs):
         low, high = median_interval([generator.gauss(0, 1) / generator.gauss(0, 1) for _ in range(25)])
         hits += low <= 0 <= high
-    assert 0.93 <= hits / runs <= 0.99
+    assert 0.93 <= hits / runs <= 0.995
 
 
 def test_the_callers_values_stay_in_their_order() -> None:

@@ -19,6 +19,8 @@ def profile_of_everything() -> LatencyProfile:
         contended=True,
         device_name="a device",
         versions={"torch": "9.9"},
+        doubts=("noise", "neighbours"),
+        card={"sm_clock_mhz": 1980},
     )
 
 
@@ -39,6 +41,12 @@ def test_interval_is_the_ratios() -> None:
 
 def test_a_profile_shows_what_was_timed_and_what_to_doubt() -> None:
     profile = profile_of_everything()
-    assert repr(profile) == "LatencyProfile(1.25 ms, 0.5 × the reference, p90 1.5 ms, 42 samples, contended)"
-    alone = replace(profile, reference_median_ms=None, settled=False, contended=False)
-    assert repr(alone) == "LatencyProfile(1.25 ms, p90 1.5 ms, 42 samples, unsettled)"
+    assert repr(profile) == "LatencyProfile(1.25 ms, 0.5 × the reference, p90 1.5 ms, 42 samples, 2 doubts)"
+    alone = replace(profile, reference_median_ms=None, doubts=())
+    assert repr(alone) == "LatencyProfile(1.25 ms, p90 1.5 ms, 42 samples)"
+
+
+def test_a_profile_from_before_doubts_and_cards_were_kept_is_read() -> None:
+    data = profile_of_everything().to_json()
+    older = {name: value for name, value in data.items() if name not in ("doubts", "card")}
+    assert LatencyProfile.from_json(older) == replace(profile_of_everything(), doubts=(), card={})

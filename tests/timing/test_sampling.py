@@ -12,10 +12,13 @@ from headtune.timing import LatencyProtocol
 from headtune.timing.forward import Forward
 from headtune.timing.interval import FEWEST, median_interval
 from headtune.timing.sampling import SAMPLE_MS, STEADY_PASSES, Samples, take_samples
+from headtune.timing.step import Step
+from headtune.timing.workload import Workload
 
 
-def named(name: str) -> Forward:
-    return Forward(name=name, model=nn.Identity(), args=(torch.zeros(1),), kwargs={})
+def named(name: str) -> Workload:
+    forward = Forward(name=name, model=nn.Identity(), args=(torch.zeros(1),), kwargs={})
+    return Workload(forward=forward, step=Step(call=forward))
 
 
 MODEL, REFERENCE = named("model"), named("reference")
@@ -112,7 +115,7 @@ def test_the_wanted_samples_are_worth_five_times_the_wanted_seconds(
         return next(values)
 
     monkeypatch.setattr("headtune.timing.sampling.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("headtune.timing.sampling._warm_up", lambda forward, clock, seconds: (1.0, True))
+    monkeypatch.setattr("headtune.timing.sampling._warm_up", lambda workload, clock, seconds: (1.0, True))
     wanted = protocol(max_seconds=1 / 8, min_samples=30, precision=1e-9)
     samples = take_samples(MODEL, None, clock, wanted)
     assert (len(samples.model_ms), samples.settled) == (taken, False)
