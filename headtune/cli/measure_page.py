@@ -9,7 +9,9 @@ from headtune.cli.wording import count, value
 from headtune.heads import Limit
 from headtune.study import Change, Profile, ProfileDetails, beside_present, profile_findings
 from headtune.timing import LatencyProfile
+from headtune.timing.protocol import Mode
 
+_MODES: Mapping[Mode, str] = {"forward": "forward pass", "train_step": "training step", "decode": "decoded token"}
 _MEANING = (
     "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that "
     "times the present plan's median. p90: nine of ten passes were faster, as timed now"
@@ -124,16 +126,14 @@ def _conditions(profiles: Mapping[str, LatencyProfile]) -> list[str]:
     first = next(iter(profiles.values()))
     protocol = first.protocol
     length = "" if protocol.seq_len is None else f", length {protocol.seq_len}"
-    lines = [
-        f"{first.device_name} ({protocol.device}), {count(protocol.threads or 1, 'thread')}, {protocol.dtype}, "
-        f"batch of {protocol.batch_size}{length}, {protocol.mode} pass"
-    ]
-    unsettled = [name for name, profile in profiles.items() if not profile.settled]
-    contended = [name for name, profile in profiles.items() if profile.contended]
-    if unsettled:
-        lines.append(
-            f"not as precise as the protocol wants, for the time it had; mind the intervals: {', '.join(unsettled)}"
-        )
-    if contended:
-        lines.append(f"timed while others kept the device busy: {', '.join(contended)}")
-    return lines
+    extras = [name for name, on in (("compiled", protocol.compile), ("CUDA graphs", protocol.cuda_graphs)) if on]
+    autocast = "" if protocol.autocast is None else f" with autocast to {protocol.autocast}"
+    threads = count(protocol.threads or 1, "thread")
+    sizes = f"batch of {protocol.batch_size}{length}"
+    how = [threads, f"{protocol.dtype}{autocast}", sizes, _MODES[protocol.mode], *extras]
+    line = f"{first.device_name} ({protocol.device}), {', '.join(how)}"
+    doubts: dict[str, list[str]] = {}
+    for name, profile in profiles.items():
+        for doubt in profile.doubts:
+            doubts.setdefault(doubt, []).append(name)
+    return [line, *(f"mind {', '.join(names)}: {doubt}" for doubt, names in doubts.items())]

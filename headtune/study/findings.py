@@ -6,6 +6,7 @@ from headtune.study.against import beside_present
 from headtune.study.details import HeadCost, ProfileDetails
 from headtune.study.kernel_findings import alignment_findings, few, kernel_findings
 from headtune.study.profiling import Profile
+from headtune.timing import LatencyProtocol
 from headtune.timing.traits import LaunchTest
 from headtune.trial.profiling import PassTraits
 
@@ -18,20 +19,22 @@ def profile_findings(found: Profile) -> tuple[str, ...]:
     if found.details is None or found.latency is None:
         return ()
     details = found.details
+    timed = found.latency.profiles["present"].protocol
+    what = "the pass" if timed.mode == "forward" else "a forward pass"  # traits are of one, whatever was timed
     return (
-        _share(details.traits),
-        _launch(details.traits.launch),
+        _share(details.traits, what),
+        _launch(details.traits.launch, what, timed),
         *_heads(details),
         *_plans(found),
         *kernel_findings(details.kernels),
-        *alignment_findings(found.latency.plans, details.unaligned, found.latency.profiles["present"].protocol.device),
+        *alignment_findings(found.latency.plans, details.unaligned, timed.device),
     )
 
 
-def _share(traits: PassTraits) -> str:
+def _share(traits: PassTraits, what: str) -> str:
     share = traits.share
     low, high = (max(end, 0.0) for end in share.interval)
-    told = f"attention is {share.value:.0%} of the pass [{low:.0%}, {high:.0%}]"
+    told = f"attention is {share.value:.0%} of {what} [{low:.0%}, {high:.0%}]"
     if share.ordinary:
         told += " on PyTorch's ordinary path, since its fused encoder layers cannot be taken apart"
     if traits.blocks:
@@ -39,16 +42,18 @@ def _share(traits: PassTraits) -> str:
     return f"{told}: even no attention at all would save no more"
 
 
-def _launch(test: LaunchTest | None) -> str:
+def _launch(test: LaunchTest | None, what: str, timed: LatencyProtocol) -> str:
     if test is None:
-        return "whether the pass is launch-bound is unknown: inputs returns the same sizes whatever the batch size"
+        return f"whether {what} is launch-bound is unknown: inputs returns the same sizes whatever the batch size"
     low, high = test.fixed_interval
-    fixed = f"{test.fixed:.0%} of the time [{low:.0%}, {high:.0%}] does not change with the batch"
+    time = "the time" if what == "the pass" else f"the time of {what}"
+    fixed = f"{test.fixed:.0%} of {time} [{low:.0%}, {high:.0%}] does not change with the batch"
     match test.bound:
         case "launch":
+            compiling = "" if timed.compile else " compile,"
             return (
                 f"launch-bound: {fixed}; fewer heads will not save time at a batch of {test.batch_sizes[0]}: "
-                "raise the batch, compile, or use fewer layers"
+                f"raise the batch,{compiling} or use fewer layers"
             )
         case "weights":
             return (
@@ -58,7 +63,7 @@ def _launch(test: LaunchTest | None) -> str:
         case "work":
             return f"not launch-bound: {fixed}, the rest grows with the work"
         case "unclear":
-            return f"whether the pass is launch-bound is within the noise: {fixed}; raise latency.max_seconds to tell"
+            return f"whether {what} is launch-bound is within the noise: {fixed}; raise latency.max_seconds to tell"
 
 
 def _heads(details: ProfileDetails) -> Iterator[str]:

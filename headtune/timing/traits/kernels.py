@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtune.surgery.inputs import Inputs
 from headtune.timing.conditions import conditions
-from headtune.timing.forward import Forward, check_arguments, prepared
+from headtune.timing.forward import check_arguments, prepared
 from headtune.timing.inputs import InputsFactory, ready_inputs
 from headtune.timing.protocol import LatencyProtocol
 from headtune.timing.traits.plain import one_pass
@@ -68,9 +69,10 @@ def attention_kernels(
         with prepared(model, arguments, protocol) as forward:
             sites = modules_at(forward.model, paths)
             seen = _Watcher({module: path for path, module in sites})
-            watched = Rerouted(forward.model, {module: seen.inside(path, module.forward) for path, module in sites})
-            with torch.inference_mode(), seen:
-                Forward(name=forward.name, model=watched, args=forward.args, kwargs=forward.kwargs)()
+            functions = {module: seen.inside(path, module.forward) for path, module in sites}
+            watched = replace(forward, model=Rerouted(forward.model, functions))
+            with torch.inference_mode(), seen, forward.blamed():
+                watched.under(protocol)()
     return {path: seen.kernels(path) for path, _ in sites}
 
 

@@ -1,7 +1,7 @@
 """How much of a pass is attention: what would be saved if it took no time at all."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
@@ -68,7 +68,7 @@ def attention_share(
     with conditions(protocol):
         arguments, _ = ready_inputs(inputs, protocol)
         with prepared(model, arguments, protocol) as forward:
-            returned, ordinary = _returned(forward, modules_at(forward.model, paths))
+            returned, ordinary = _returned(forward, modules_at(forward.model, paths), protocol)
             whole = Rerouted(forward.model, {}, ordinary=ordinary)
             without = Rerouted(forward.model, {one: _stub(made) for one, made in returned.items()}, ordinary=ordinary)
             timed = measure(without, lambda batch_size, seq_len: arguments, protocol, reference=whole, lane=lane)
@@ -76,19 +76,17 @@ def attention_share(
     return AttentionShare(value=1 - timed.ratio, interval=(1 - high, 1 - low), ordinary=ordinary, settled=timed.settled)
 
 
-def _returned(forward: Forward, sites: Sequence[tuple[str, nn.Module]]) -> tuple[dict[nn.Module, list[Any]], bool]:
+def _returned(
+    forward: Forward, sites: Sequence[tuple[str, nn.Module]], protocol: LatencyProtocol
+) -> tuple[dict[nn.Module, list[Any]], bool]:
     """What each site returned in one pass, call by call, and whether that took PyTorch's ordinary path."""
     unused: list[str] = []
     for ordinary in (False, True):
         made: dict[nn.Module, list[Any]] = {module: [] for _, module in sites}
         noting = {module: _noting(module.forward, outputs) for module, outputs in made.items()}
-        with torch.no_grad():  # what is made in inference mode could not be used outside of it
-            Forward(
-                name=forward.name,
-                model=Rerouted(forward.model, noting, ordinary=ordinary),
-                args=forward.args,
-                kwargs=forward.kwargs,
-            )()
+        watched = replace(forward, model=Rerouted(forward.model, noting, ordinary=ordinary))
+        with torch.no_grad(), forward.blamed():  # what is made in inference mode could not be used outside of it
+            watched.under(protocol)()
         unused = [path for path, module in sites if not made[module]]
         if not unused:
             return made, ordinary

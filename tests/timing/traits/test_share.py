@@ -1,6 +1,7 @@
 """The share of attention: planted times are found, and nothing of the model changes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -56,6 +57,27 @@ def test_passes_without_attention_put_out_what_whole_ones_do(
     x = inputs(4, None)[0]
     assert len(noted) > 20
     assert all(torch.equal(made, 2 * (x + 1) + 2) for made in noted)
+
+
+def test_what_attention_returned_has_the_type_that_it_is_timed_in(protocol: LatencyProtocol) -> None:
+    noted: list[torch.dtype] = []
+
+    class Noting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.site = nn.Linear(2, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            made: Tensor = self.site(x)
+            noted.append(made.dtype)
+            return made
+
+    x = torch.ones(4, 2)
+    attention_share(Noting(), (x,), replace(protocol, autocast="bfloat16"), ["site"])
+    assert noted.count(torch.float32) <= 4 < noted.count(torch.bfloat16)  # first passes are not under autocast
+    noted.clear()
+    attention_share(Noting(), (x,), replace(protocol, dtype="bfloat16"), ["site"])
+    assert set(noted) == {torch.bfloat16}
 
 
 def test_the_model_is_as_it_was(busy_module: Make, protocol: LatencyProtocol, inputs: Inputs) -> None:
