@@ -35,7 +35,7 @@ HOMES = {
     "pynvml": {"timing"},
     "optuna": {"search"},
     "optuna_dashboard": {"search"},
-    "scipy": {"study"},
+    "scipy": {"study", "timing"},
     "ray": {"execute"},
     "pandas": {"report"},
     "matplotlib": {"report"},
