@@ -11,6 +11,7 @@ from headtune.study.head_costs import head_costs
 from headtune.study.spec import StudySpec
 from headtune.timing import LatencyProfile
 from headtune.timing.prediction import LatencyModel, TimedPlan, informative_plans
+from headtune.timing.prediction.latency_model import FEWEST as LEAST_FITTED
 from headtune.timing.traits import unaligned, wanted_multiples
 from headtune.trial.contract import Executor
 from headtune.trial.measuring import Candidate
@@ -52,7 +53,7 @@ class Measuring:
 
 def design_size(space: SearchSpace) -> int:
     """How many plans tell the costs of the sites apart: two for each decision of the space, within bounds."""
-    return min(max(2 * len(space.dimensions), FEWEST), MOST, space.size)
+    return min(max(2 * len(space.dimensions), FEWEST), MOST)
 
 
 def detail(work: Measuring, plans: Mapping[str, HeadPlan], known: Mapping[HeadPlan, LatencyProfile]) -> ProfileDetails:
@@ -69,15 +70,15 @@ def detail(work: Measuring, plans: Mapping[str, HeadPlan], known: Mapping[HeadPl
     kernels = dict(zip(distinct, work.executor.call(kernels_of, work.setup, work.candidates(distinct)), strict=True))
     multiples = wanted_multiples(work.setup.latency)
     timed = {**_timed_briefly(work, known), **known}
-    model = LatencyModel.fit(work.setup.sites, work.setup.hold, [_timed(plan, one) for plan, one in timed.items()])
+    model = _fitted(work, timed)
     return ProfileDetails(
         traits=traits,
         kernels={name: kernels[plan] for name, plan in plans.items()},
         multiples=multiples,
         unaligned={name: unaligned(plan, multiples) for name, plan in plans.items()},
-        costs=head_costs(model, work.space, work.setup.latency.lengths[-1]),
+        costs=() if model is None else head_costs(model, work.space, work.setup.latency.lengths[-1]),
         fitted=len(timed),
-        error=model.error,
+        error=None if model is None else model.error,
     )
 
 
@@ -96,6 +97,13 @@ def _timed_briefly(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) ->
         seen = work.executor.call(profile_briefly, work.setup, work.candidates(chunk))
         found |= {plan: one.latency for plan, one in zip(chunk, seen, strict=True) if one.latency is not None}
     return found
+
+
+def _fitted(work: Measuring, timed: Mapping[HeadPlan, LatencyProfile]) -> LatencyModel | None:
+    """The model of the measured plans; ``None`` where the space has too few to say anything of its own error."""
+    if len(timed) < LEAST_FITTED:
+        return None
+    return LatencyModel.fit(work.setup.sites, work.setup.hold, [_timed(plan, one) for plan, one in timed.items()])
 
 
 def _timed(plan: HeadPlan, latency: LatencyProfile) -> TimedPlan:

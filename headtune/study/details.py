@@ -39,7 +39,7 @@ class ProfileDetails:
         kernels: plan name → path → the kernels that computed its attention.
         multiples: of what head dimensions should be multiples on this device, the least first.
         unaligned: plan name → path → the least of *multiples* that its head dimension misses.
-        costs: of a head, by site; empty where the space has no site whose count can vary.
+        costs: of a head, by site; empty where no site's count can vary, or where the space has too few plans to tell.
         fitted: how many measured plans *costs* comes from.
         error: of the model behind *costs*, on plans that it had not seen; ``None`` without one.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headtune.study.against import beside_present
-from headtune.study.details import HeadCost, ProfileDetails
+from headtune.study.details import ProfileDetails
 from headtune.study.kernel_findings import alignment_findings, few, kernel_findings
 from headtune.study.profiling import Profile
 from headtune.timing import LatencyProtocol
@@ -69,28 +69,27 @@ def _launch(test: LaunchTest | None, what: str, timed: LatencyProtocol) -> str:
 def _heads(details: ProfileDetails) -> Iterator[str]:
     if not details.costs:
         return
-    dearest = max(details.costs, key=lambda cost: cost.ratio.value)
-    if not any(cost.measurable for cost in details.costs):
-        yield f"heads do not move latency measurably here: the dearest site, {_adds(dearest)}"
-        return
     measurable = [cost for cost in details.costs if cost.measurable]
-    dearest = max(measurable, key=lambda cost: abs(cost.ratio.value))
-    yield f"heads move latency: {_adds(dearest)} between {dearest.counts[0]} and {dearest.counts[1]}"
-
-
-def _adds(cost: HeadCost) -> str:
-    low, high = cost.ratio.interval
-    verb = "adds" if cost.ratio.value >= 0 else "saves"
-    sign = 1 if cost.ratio.value >= 0 else -1
-    ends = sorted((sign * low, sign * high))
-    return f"{cost.name}, {verb} {abs(cost.ratio.value):.2%} a head [{ends[0]:.2%}, {ends[1]:.2%}]"
+    dearest = max(measurable or details.costs, key=lambda cost: cost.ratio.value)
+    low, high = dearest.ratio.interval
+    adds = f"{dearest.ratio.value:.2%} [{low:.2%}, {high:.2%}]"
+    if measurable:
+        ends = f"on average between {dearest.counts[0]} and {dearest.counts[1]} heads"
+        yield f"heads move latency: one more at the dearest site, {dearest.name}, adds {adds}, {ends}"
+    else:
+        yield f"heads do not move latency measurably here: one more at the dearest site, {dearest.name}, adds {adds}"
 
 
 def _plans(found: Profile) -> Iterator[str]:
     assert found.latency is not None
-    others = {name: one for name, one in found.latency.profiles.items() if name != "present"}
-    differ = [one for one in map(beside_present, others.values()) if one.significant]
+    compared = {name: beside_present(one) for name, one in found.latency.profiles.items() if name != "present"}
+    differ = {name: one for name, one in compared.items() if one.significant}
     if not differ:
-        yield f"none of {few(tuple(others))} differs significantly from the present plan"
-    elif all(one.ratio > 1 for one in differ):
-        yield f"none of {few(tuple(others))} is significantly faster than the present plan"
+        yield f"none of {few(tuple(compared))} differs significantly from the present plan"
+        return
+    name, fastest = min(differ.items(), key=lambda item: item[1].ratio)
+    if fastest.ratio > 1:
+        yield f"none of {few(tuple(compared))} is significantly faster than the present plan"
+    else:
+        low, high = fastest.interval
+        yield f"the fastest of these plans, {name}, saves {1 - fastest.ratio:.0%} [{1 - high:.0%}, {1 - low:.0%}]"

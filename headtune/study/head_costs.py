@@ -1,12 +1,11 @@
 """What one more head costs at each site, as a latency model that was fitted on measured plans tells it."""
 
 from collections.abc import Sequence
-from statistics import mean
 
 from headtune.heads import AttentionSite, HeadPlan, SearchSpace
 from headtune.heads.site import stack_path
 from headtune.study.details import HeadCost
-from headtune.timing.prediction import Estimate, LatencyModel
+from headtune.timing.prediction import LatencyModel
 
 
 def head_costs(model: LatencyModel, space: SearchSpace, seq_len: int | None) -> tuple[HeadCost, ...]:
@@ -33,20 +32,14 @@ def _likeness(
 
 
 def _cost(model: LatencyModel, space: SearchSpace, members: Sequence[AttentionSite], seq_len: int | None) -> HeadCost:
+    low, high = space.smallest, space.largest
     paths = tuple(site.path for site in members)
-    counts = space.smallest[paths[0]].num_heads, space.largest[paths[0]].num_heads
     return HeadCost(
         name=_name(members, space),
         paths=paths,
-        counts=counts,
-        ratio=_mean([model.per_head(path, counts=counts, seq_len=seq_len) for path in paths]),
+        counts=(low[paths[0]].num_heads, high[paths[0]].num_heads),
+        ratio=model.mean_per_head({path: (low[path], high[path]) for path in paths}, seq_len),
     )
-
-
-def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean, and the mean of the ends: what the estimates get wrong, they may all get wrong alike."""
-    lows, highs = zip(*(estimate.interval for estimate in estimates), strict=True)
-    return Estimate(mean(estimate.value for estimate in estimates), (mean(lows), mean(highs)))
 
 
 def _name(members: Sequence[AttentionSite], space: SearchSpace) -> str:

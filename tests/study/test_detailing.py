@@ -56,7 +56,21 @@ def test_details_are_left_out_unless_asked_for(make_spec: MakeSpec) -> None:
     assert profile(spec, check(spec), InlineExecutor(), latency=True).details is None
 
 
-@pytest.mark.parametrize(("options", "size"), [({}, 8), ({"tie": "uniform"}, 5), ({"heads": (2, 4)}, 4)])
+@pytest.mark.parametrize(("options", "size"), [({}, 8), ({"tie": "uniform"}, 8)])
 def test_the_design_is_as_large_as_the_space_needs(options: dict[str, object], size: int, make_spec: MakeSpec) -> None:
     spec = make_spec(space=SpaceOptions(hold="width", **options))  # type: ignore[arg-type]
     assert design_size(check(spec).space) == size
+
+
+def test_the_larger_the_space_the_larger_the_design(make_spec: MakeSpec) -> None:
+    assert design_size(check(make_spec(task_args={"layers": 7})).space) == 14
+
+
+def test_a_space_of_few_plans_has_no_model_of_its_heads(make_spec: MakeSpec) -> None:
+    spec = make_spec(
+        space=SpaceOptions(hold="width", heads=(2, 4), tie="uniform"),
+        latency=LatencyProtocol(batch_size=2, max_seconds=0.05, min_samples=6),
+    )
+    details = profile(spec, check(spec), InlineExecutor(), details=True).details
+    assert details is not None
+    assert (details.costs, details.error, details.fitted) == ((), None, 3)  # the rule's plan is a third

@@ -20,7 +20,9 @@ def test_a_whole_page(make_profile: MakeProfile) -> None:
     assert profile_findings(make_profile()) == (
         "attention is 23% of the pass [21%, 25%]: even no attention at all would save no more",
         "not launch-bound: 20% of the time [10%, 30%] does not change with the batch, the rest grows with the work",
-        "heads move latency: layers.*.attn, adds 1.00% a head [0.50%, 1.50%] between 1 and 8",
+        "heads move latency: one more at the dearest site, layers.*.attn, adds 1.00% [0.50%, 1.50%], on average between 1 "
+        "and 8 heads",
+        "the fastest of these plans, smallest, saves 20% [18%, 22%]",
         "attention kernel: flash at every site",
     )
 
@@ -78,11 +80,14 @@ def test_heads_that_move_nothing(make_profile: MakeProfile, make_details: MakeDe
     found = profile_findings(
         make_profile(
             ratios={"smallest": 0.99, "present": 1.0, "largest": 1.01},
-            details=make_details(costs=(replace(cost, name="a", ratio=Estimate(-0.01, (-0.02, 0.01))), cost)),
+            details=make_details(
+                costs=(replace(cost, name="a", ratio=Estimate(value=-0.01, interval=(-0.02, 0.01))), cost)
+            ),
         )
     )
     assert found[2:4] == (
-        "heads do not move latency measurably here: the dearest site, layers.*.attn, adds 0.30% a head [-0.10%, 0.70%]",
+        "heads do not move latency measurably here: one more at the dearest site, layers.*.attn, adds 0.30% [-0.10%, "
+        "0.70%]",
         "none of smallest, largest differs significantly from the present plan",
     )
 
@@ -93,7 +98,8 @@ def test_heads_that_save_time(make_profile: MakeProfile, make_details: MakeDetai
         make_profile(ratios={"smallest": 1.2, "present": 1.0, "largest": 1.01}, details=make_details(costs=(cost,)))
     )
     assert found[2:4] == (
-        "heads move latency: layers.*.attn, saves 2.00% a head [1.00%, 3.00%] between 1 and 8",
+        "heads move latency: one more at the dearest site, layers.*.attn, adds -2.00% [-3.00%, -1.00%], on average between "
+        "1 and 8 heads",
         "none of smallest, largest is significantly faster than the present plan",
     )
 
