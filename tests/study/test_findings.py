@@ -20,8 +20,8 @@ def test_a_whole_page(make_profile: MakeProfile) -> None:
     assert profile_findings(make_profile()) == (
         "attention is 23% of the pass [21%, 25%]: even no attention at all would save no more",
         "not launch-bound: 20% of the time [10%, 30%] does not change with the batch, the rest grows with the work",
-        "heads move latency: one more at the dearest site, layers.*.attn, adds 1.00% [0.50%, 1.50%], on average between 1 "
-        "and 8 heads",
+        "heads move latency: one more at the dearest site, layers.*.attn, adds 1.00% [0.50%, 1.50%], on average "
+        "between 1 and 8 heads",
         "the fastest of these plans, smallest, saves 20% [18%, 22%]",
         "attention kernel: flash at every site",
     )
@@ -98,8 +98,8 @@ def test_heads_that_save_time(make_profile: MakeProfile, make_details: MakeDetai
         make_profile(ratios={"smallest": 1.2, "present": 1.0, "largest": 1.01}, details=make_details(costs=(cost,)))
     )
     assert found[2:4] == (
-        "heads move latency: one more at the dearest site, layers.*.attn, adds -2.00% [-3.00%, -1.00%], on average between "
-        "1 and 8 heads",
+        "heads move latency: one more at the dearest site, layers.*.attn, adds -2.00% [-3.00%, -1.00%], on average "
+        "between 1 and 8 heads",
         "none of smallest, largest is significantly faster than the present plan",
     )
 
