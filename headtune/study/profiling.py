@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 from headtune.errors import Infeasible
 from headtune.heads import HeadPlan, HeadRanking, Limit
-from headtune.pareto.objective import is_latency, length_of
+from headtune.pareto.objective import LATENCY, is_latency, length_of
 from headtune.study.checking import Checked, baseline_params
+from headtune.study.detailing import Measuring, detail
+from headtune.study.details import ProfileDetails
 from headtune.study.preparing import trial_setup
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
@@ -26,10 +28,12 @@ class Profile:
     Attributes:
         measured: plan name → metric → value; a latency is ratio × reference.
         latency: plans and profiles by name, with the reference; ``None`` where no latency was asked for.
+        details: what the pass is made of and what a head costs where; ``None`` where it was not asked for.
     """
 
     measured: Mapping[str, Mapping[str, float]]
     latency: LatencyRange | None
+    details: ProfileDetails | None = None
 
 
 @one_process()
@@ -41,6 +45,7 @@ def profile(
     plans: Mapping[str, HeadPlan] | None = None,
     latency: bool | None = None,
     ranking: HeadRanking | None = None,
+    details: bool = False,
 ) -> Profile:
     """Measure the smallest, the rule's, the present and the largest plan in a worker like the trials'.
 
@@ -50,17 +55,32 @@ def profile(
         plans: what to measure instead of :data:`PROFILED`; the present plan is always added.
         latency: whether to time; by default where an objective or a limit needs it.
         ranking: which trained heads stay, where they are kept; it does not move what is measured.
+        details: whether to take the pass apart and to time more plans, which tell what a head costs at each site.
     """
-    (observer or Silent()).phase("profile", "timing plans before any training")
+    observer = observer or Silent()
+    observer.phase("profile", "timing plans before any training")
     chosen = dict(plans) if plans is not None else {name: checked.baselines[name] for name in PROFILED}
     chosen.setdefault("present", checked.baselines["present"])
     setup = trial_setup(spec, checked, ranking=ranking)
-    if latency is not None:
-        setup = replace(setup, timed={**every_length(setup.latency), **setup.timed} if latency else {})
+    if latency or details:
+        setup = replace(setup, timed={**every_length(setup.latency), **setup.timed})
+    elif latency is not None:
+        setup = replace(setup, timed={})
     distinct = list(dict.fromkeys(chosen.values()))
     candidates = [Candidate(plan=plan, params=baseline_params(spec)) for plan in distinct]
     found = dict(zip(distinct, executor.call(profile_candidates, setup, candidates), strict=True))
-    return _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
+    seen = _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
+    if not details:
+        return seen
+    work = Measuring(
+        spec=spec,
+        space=checked.space,
+        setup=replace(setup, timed={LATENCY: setup.latency.lengths[-1]}),
+        executor=executor,
+        say=lambda doing: observer.phase("profile", doing),
+    )
+    known = {plan: one.latency for plan, one in found.items() if one.latency is not None}
+    return replace(seen, details=detail(work, chosen, known))
 
 
 def _profile(plans: Mapping[str, HeadPlan], found: Mapping[str, Profiled], timed: Mapping[str, int | None]) -> Profile:

@@ -10,7 +10,7 @@ over layers, with a line and with boosted trees.
 Exits 0 where the mean error is at most 3 % (or the floor, where that is higher) and the rank correlation at least 0.97,
 for `hold: head_dim`, and for `hold: width` with attention written out.
 
-    python studies/benchmarks/predictor.py [--plans 40] [--held-out 32] [--seconds 1.5]
+    python studies/benchmarks/predictor.py [--plans 40] [--held-out 32] [--seconds 1.0]
 """
 
 import argparse
@@ -35,7 +35,7 @@ from headtune import HeadPlan, LatencyProtocol, SearchSpace, SpaceOptions
 from headtune.heads.site import Hold
 from headtune.timing.prediction import LatencyModel, TimedPlan, informative_plans
 
-BATCH, SOURCE, TARGET, D_MODEL, HEADS, LAYERS = 2, 256, 96, 128, 8, 4
+BATCH, SOURCE, TARGET, D_MODEL, HEADS, LAYERS = 1, 256, 96, 128, 8, 4
 MOST_ERROR, LEAST_RANK = 0.03, 0.97
 
 COUNTS: dict[Hold, tuple[int, ...]] = {"head_dim": tuple(range(1, HEADS + 1)), "width": (1, 2, 4, 8, 16, 32)}
@@ -232,7 +232,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--plans", type=int, default=40, help="plans to measure and fit, 40 at most")
     parser.add_argument("--held-out", type=int, default=32, help="plans to predict, 30 at least")
-    parser.add_argument("--seconds", type=float, default=1.5, help="length of one measurement")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
     asked = parser.parse_args()
     if asked.plans > 40 or asked.held_out < 30:
         parser.error("--plans is at most 40 and --held-out at least 30")

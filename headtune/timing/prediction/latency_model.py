@@ -95,16 +95,33 @@ class LatencyModel:
             InputError: a length or a site that was not measured, a count beyond those that were, or two counts with as
                 many heads.
         """
+        return self.mean_per_head({path: counts}, seq_len)
+
+    def mean_per_head(self, counts: Mapping[str, tuple[HeadCount, HeadCount]], seq_len: int | None = None) -> Estimate:
+        """What one more head costs on average at some sites: the mean is surer than what is said of each.
+
+        Args:
+            counts: path → a smaller and a larger count, for each of the sites.
+            seq_len: which of the lengths.
+
+        Returns:
+            As :meth:`per_head`.
+
+        Raises:
+            InputError: as :meth:`per_head`.
+        """
         self._check_length(seq_len)
-        low, high = counts
-        problems = [*self._strange(path, low), *self._strange(path, high)]
-        if low.num_heads >= high.num_heads:
-            problems.append(f"per_head: {path}: {low} to {high} adds no head; give a smaller and a larger count")
+        problems = []
+        for path, (low, high) in counts.items():
+            problems += [*self._strange(path, low), *self._strange(path, high)]
+            if low.num_heads >= high.num_heads:
+                problems.append(f"per_head: {path}: {low} to {high} adds no head; give a smaller and a larger count")
         if problems:
             raise InputError(*dict.fromkeys(problems))
         present = dict(HeadPlan.present(self.sites).counts)
-        ends = (HeadPlan.of({**present, path: count}) for count in (low, high))
-        return self._regressions[seq_len].difference(*ends).times(1 / (high.num_heads - low.num_heads))
+        ends = [HeadPlan.of({**present, **{path: pair[end] for path, pair in counts.items()}}) for end in (0, 1)]
+        added = sum(high.num_heads - low.num_heads for low, high in counts.values())
+        return self._regressions[seq_len].difference(*ends).times(1 / added)
 
     @cached_property
     def error(self) -> HeldOutError:
