@@ -87,10 +87,11 @@ def _meaning(fields: Mapping[str, FieldInfo], key: str | int) -> str:
 
 
 def _fields(root: type[Section], keys: Sequence[str | int]) -> dict[str, FieldInfo]:
-    """The fields that a mapping at the path *keys* may have."""
+    """The fields that a mapping at the path *keys* may have; ``latency_ms@128`` has those of ``latency_ms``."""
     here = [root]
     for key in keys:
-        annotations = [section.model_fields[str(key)] for section in here if str(key) in section.model_fields]
+        name = str(key).partition("@")[0]
+        annotations = [section.model_fields[name] for section in here if name in section.model_fields]
         below = [section for field in annotations for section in _sections(field.annotation)]
         here = below or here
     return {

@@ -129,10 +129,18 @@ def test_a_password_is_not_shown(make_spec: MakeSpec) -> None:
         ),
         ({"objectives": (QUALITY, QUALITY)}, ("objectives.1.metric: quality is an objective already; keep one",)),
         (
-            {"objectives": (replace(QUALITY, metric="a b"), replace(LATENCY, metric="latency_ms@8"))},
+            {
+                "objectives": (QUALITY, replace(LATENCY, metric="latency_ms@8")),
+                "limits": (Limit(metric="latency_ms@9", max=1),),
+                "latency": LatencyProtocol(seq_len=(9, 16)),
+            },
+            ("latency.seq_len: must list 8, the length that latency_ms@8 names (got 9, 16)",),
+        ),
+        (
+            {"objectives": (replace(QUALITY, metric="a b"), replace(LATENCY, metric="latency_ms@08"))},
             (
                 "objectives.0.metric: must be a name as in Python code, as run.report(name=...) takes it (got 'a b')",
-                "objectives.1.metric: latency_ms@8: several sequence lengths are not available yet; write latency_ms",
+                "objectives.1.metric: must name a sequence length as in latency_ms@128 (got 'latency_ms@08')",
             ),
         ),
         (
