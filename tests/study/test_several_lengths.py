@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from headtune.errors import StudyChangedError
 from headtune.heads import HeadPlan, Limit
@@ -17,7 +19,7 @@ from headtune.report.tables import front_frame, trials_frame
 from headtune.study import StudyRecord, StudySpec, VerifyOptions, read, search
 from headtune.study.driver import open_ledger
 from headtune.timing import LatencyProtocol
-from headtune.trial import Outcome
+from headtune.trial import Outcome, Task, TaskObject
 
 MakeSpec = Callable[..., StudySpec]
 
@@ -25,34 +27,70 @@ QUALITY = Objective(metric="quality", direction="maximize")
 AT_8, LONGEST = (Objective(metric=metric, direction="minimize") for metric in ("latency_ms@8", "latency_ms"))
 BASE_MS, EACH_MS = 3.0, 0.01
 LENGTHS = (8, 32)
-NEAR = 0.15
-"""What a pass takes beside what is planted makes less; the ratios at the two lengths are further apart."""
+WIDTH = 16
 
 
-def planted_ms(plan: HeadPlan, length: int) -> float:
-    return BASE_MS + EACH_MS * sum(count.num_heads for _, count in plan) * length
+class Stopwatch:
+    """A clock that is moved by hand, so that what a pass takes is known to the last digit."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+
+    def __call__(self, call: Callable[[], object], calls: int) -> float:
+        before = self.now_ms
+        for _ in range(calls):
+            call()
+        return self.now_ms - before
+
+
+class Planted(nn.Module):
+    """Two blocks; a pass takes some time whatever the model, and some more for each head and position."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        super().__init__()
+        self.first = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
+        self.second = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
+        self.stopwatch = stopwatch
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, T, WIDTH) → (B, T, WIDTH)."""
+        self.stopwatch.now_ms += planted_ms(self.first.num_heads + self.second.num_heads, x.shape[1])
+        for block in (self.first, self.second):
+            x = x + block(x, x, x, need_weights=False)[0]
+        return x
+
+
+def planted_ms(heads: int, length: int) -> float:
+    return BASE_MS + EACH_MS * heads * length
+
+
+def truth(plan: HeadPlan, length: int) -> float:
+    return planted_ms(sum(count.num_heads for _, count in plan), length)
 
 
 @pytest.fixture
-def spec(make_spec: MakeSpec) -> StudySpec:
+def spec(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> StudySpec:
+    stopwatch = Stopwatch()
+    monkeypatch.setattr("headtune.timing.latency.clock_of", lambda device: stopwatch)
+    task = Task(
+        model=lambda: Planted(stopwatch),
+        inputs=lambda batch_size, seq_len: (torch.randn(batch_size, seq_len or 1, WIDTH),),
+        train=lambda model, run: run.report(quality=float(model(torch.ones(1, 3, WIDTH)).mean().detach())),
+    )
     return make_spec(
-        {"planted": [BASE_MS, EACH_MS]},
-        trials=6,
+        task=TaskObject(task),
+        trials=8,
         epochs=1,
         objectives=(QUALITY, AT_8, LONGEST),
-        limits=(Limit(metric="latency_ms@8", max_ratio=1.25, of="present"),),
+        limits=(Limit(metric="latency_ms@8", max_ratio=1.4, of="present"),),
         latency=LatencyProtocol(batch_size=1, seq_len=LENGTHS, max_seconds=0.05, min_samples=6),
         verify=VerifyOptions(top=2, seeds=0),
     )
 
 
-def assert_true(record: StudyRecord, plan: HeadPlan, metrics: Any) -> None:
-    """Each latency stands to the present plan's as what is planted does, at its own length."""
-    assert record.latency_range is not None
-    for metric, length in (("latency_ms@8", 8), ("latency_ms", 32)):
-        reference_ms = record.latency_range.at(length).reference_ms
-        truth = planted_ms(plan, length) / planted_ms(record.present, length)
-        assert metrics[metric] / reference_ms == pytest.approx(truth, rel=NEAR), (plan.label, metric)
+def assert_true(plan: HeadPlan, metrics: Any) -> None:
+    assert metrics["latency_ms@8"] == pytest.approx(truth(plan, 8), rel=1e-9), plan.label
+    assert metrics["latency_ms"] == pytest.approx(truth(plan, 32), rel=1e-9), plan.label
 
 
 def test_each_length_has_its_own_true_value_from_the_first_trial_to_the_report(spec: StudySpec) -> None:
@@ -69,17 +107,19 @@ def assert_searched(record: StudyRecord) -> None:
     found = record.latency_range
     assert found is not None
     assert [timed.length for timed in found.by_length] == list(LENGTHS)
-    assert record.limits == {"latency_ms@8": 1.25 * found.at(8).reference_ms}
+    for timed, length in zip(found.by_length, LENGTHS, strict=True):
+        assert timed.reference_ms == pytest.approx(truth(record.present, length), rel=1e-9)
+    assert record.limits == {"latency_ms@8": 1.4 * found.at(8).reference_ms}
 
     timed_trials = [trial for trial in record.trials if trial.latency is not None]
-    assert len(timed_trials) >= 6
+    assert len(timed_trials) >= 8
     for trial in timed_trials:
         assert trial.latency is not None
         assert trial.latency.protocol.seq_len == 32
         assert {length: profile.protocol.seq_len for length, profile in trial.shorter.items()} == {8: 8}
-        assert_true(record, trial.plan, trial.metrics)
+        assert_true(trial.plan, trial.metrics)
     for finalist in record.finalists:
-        assert_true(record, finalist.plan, finalist.measured)
+        assert_true(finalist.plan, finalist.measured)
         assert set(finalist.shorter) == {8}
     largest = next(trial for trial in record.trials if trial.label == "largest")
     assert not largest.feasible, "1.5 times the present plan at length 8"
@@ -134,7 +174,6 @@ def assert_shown(record: StudyRecord) -> None:
         assert words in page
 
 
-@pytest.mark.slow
 def test_a_length_that_nothing_asks_for_is_not_timed(spec: StudySpec) -> None:
     short = search(replace(spec, objectives=(QUALITY, AT_8)))
     assert short.latency_range is not None

@@ -16,25 +16,15 @@ WIDTH, LENGTH = 16, 5
 class Summer(nn.Module):
     """Features to one number per sequence."""
 
-    def __init__(self, layers: int, dropout: float, planted: Sequence[float] = (0, 0)) -> None:
+    def __init__(self, layers: int, dropout: float) -> None:
         super().__init__()
-        self.planted = planted
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, T, WIDTH) → (B,)."""
-        end = time.perf_counter() + planted_ms(self.planted, sum(heads_of(self)), x.shape[1]) / 1e3
-        out: torch.Tensor = self.head(self.encoder(x).mean(1)).squeeze(-1)
-        while time.perf_counter() < end:
-            pass
-        return out
-
-
-def planted_ms(planted: Sequence[float], heads: int, length: int) -> float:
-    """The milliseconds that a pass takes at least: some whatever the model, some for each head and position."""
-    return planted[0] + planted[1] * heads * length
+        return self.head(self.encoder(x).mean(1)).squeeze(-1)
 
 
 def inputs(batch_size: int, seq_len: int | None) -> tuple[torch.Tensor]:
@@ -68,7 +58,6 @@ def task(
     layers: int = 2,
     test: bool = False,
     spared: Sequence[int] = (),
-    planted: Sequence[float] = (0, 0),
 ) -> headtune.Task:
     """The task.
 
@@ -79,12 +68,11 @@ def task(
         log: a file that gets a line for each training that starts.
         layers: of the encoder, unless the environment's TINY_LAYERS says otherwise.
         test: whether there is a test score.
-        planted: milliseconds that a pass takes, and that each head and position adds to it.
         spared: seeds with which nothing goes wrong.
     """
 
     def model(dropout: float = 0.0) -> nn.Module:
-        return Summer(int(os.environ.get("TINY_LAYERS", layers)), dropout, planted)
+        return Summer(int(os.environ.get("TINY_LAYERS", layers)), dropout)
 
     def train(module: nn.Module, run: headtune.Run) -> None:
         heads = heads_of(module)
