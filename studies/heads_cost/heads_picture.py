@@ -51,7 +51,14 @@ def draw_lines(panel: Axes, cells: Sequence[Cell]) -> None:
     """A line for each kind of attention, and above the panel what one head takes."""
     panel.axhline(0, color=ZERO, linewidth=1, zorder=1)
     above: object = panel.annotate(
-        "one head:", (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=8, color=QUIET
+        "one head:",
+        (0, 1),
+        (0, 3),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="bottom",
+        fontsize=8,
+        color=QUIET,
     )
     for attention, (marker, colour, words) in LOOKS.items():
         line = sorted(picked(cells, attention=attention), key=lambda cell: cell.heads)
@@ -78,6 +85,7 @@ def draw_lines(panel: Axes, cells: Sequence[Cell]) -> None:
                 (6, 0),
                 xycoords=above,  # type: ignore[arg-type]  # where the words before it end
                 textcoords="offset points",
+                va="bottom",
                 fontsize=8,
                 color=colour,
             )
