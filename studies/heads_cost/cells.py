@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Literal, get_args
 
 HEADS = (1, 2, 4, 8)
@@ -95,3 +96,9 @@ def write_csv(cells: Sequence[Cell], path: Path) -> None:
 def picked(cells: Sequence[Cell], **wanted: object) -> list[Cell]:
     """Those whose attributes are as wanted."""
     return [cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items())]
+
+
+def one_head_ms(cells: Sequence[Cell]) -> str:
+    """What one head takes, in whole milliseconds where they say enough: the median over the blocks beside it."""
+    ms = median(cell.one_head_ms for cell in cells)
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"

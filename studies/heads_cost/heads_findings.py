@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 import torch
-from cells import GROUPS, HEADS, OURS, THEIRS, WORDS, Cell, picked
+from cells import GROUPS, HEADS, OURS, THEIRS, WORDS, Cell, one_head_ms, picked
 
 
 def quoted(cell: Cell) -> str:
@@ -89,7 +89,7 @@ def table(cells: Sequence[Cell]) -> str:
             row = picked(of_kind, seq_len=length)
             told = " | ".join("–" if mode is None and cell.heads == 1 else quoted(cell) for cell in row)
             kind = f"{mode} | {attention}" if mode else "*not told* | *V100, published elsewhere, not ours*"
-            lines.append(f"| {kind} | {length} | {row[0].one_head_ms:.4g} | {told} |")
+            lines.append(f"| {kind} | {length} | {one_head_ms(row)} | {told} |")
     return "\n".join(lines)
 
 

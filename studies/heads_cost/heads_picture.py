@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import get_args
 
-from cells import HEADS, OURS, THEIRS, WORDS, Attention, Cell, Mode, picked
+from cells import HEADS, OURS, THEIRS, WORDS, Attention, Cell, Mode, one_head_ms, picked
 from matplotlib.axes import Axes
 
 from headtune.report.figure_style import PLAN, QUIET, RECOMMENDED, Picture, house_style, new_figure, settle
@@ -80,7 +80,7 @@ def draw_lines(panel: Axes, cells: Sequence[Cell]) -> None:
         )
         if attention is not None:
             above = panel.annotate(
-                f"{line[0].one_head_ms:.3g} ms",
+                f"{one_head_ms(line)} ms",
                 (1, 0),
                 (6, 0),
                 xycoords=above,  # type: ignore[arg-type]  # where the words before it end
