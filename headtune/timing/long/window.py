@@ -46,25 +46,34 @@ def windowed(model: nn.Module, sites: Sequence[AttentionSite], inputs: Inputs, w
         raise InputError(*(f"windowed: {problem}" for problem in problems))
     left_out = {site.path: reason for site in sites if (reason := _why_not(model, site)) is not None}
     copy = copied(model)
+    with isolated(copy):  # a new block draws weights before it is given its own
+        copy = _switch(copy, [site for site in sites if site.path not in left_out], inputs, window, left_out)
+    return Switched(
+        model=copy, paths=tuple(site.path for site in sites if site.path not in left_out), left_out=left_out
+    )
+
+
+def _switch(
+    model: nn.Module, sites: Sequence[AttentionSite], inputs: Inputs, window: int, left_out: dict[str, str]
+) -> nn.Module:
+    """The model with a window at every site that is called so; those that are not join the ones *left_out*."""
     blocks: dict[str, tuple[nn.Module, HeadedAttention]] = {}
-    for path in (site.path for site in sites if site.path not in left_out):
-        old = copy.get_submodule(path)
+    for site in sites:
+        old = model.get_submodule(site.path)
         assert isinstance(old, nn.MultiheadAttention | HeadedAttention)
-        new = old if isinstance(old, HeadedAttention) else replacement(old, _site(sites, path).present)
-        copy = replace_module(copy, old, new)
-        blocks[path] = (old, new)
-    TorchMHA().settle(copy)
-    seen = _calls(copy, inputs, {path: new for path, (_, new) in blocks.items()})
+        new = old if isinstance(old, HeadedAttention) else replacement(old, site.present)
+        model = replace_module(model, old, new)
+        blocks[site.path] = (old, new)
+    TorchMHA().settle(model)
+    seen = _calls(model, inputs, {path: new for path, (_, new) in blocks.items()})
     for path, (old, new) in blocks.items():
         reasons = [reason for one in seen[path] if (reason := one.why_not(window)) is not None]
         if reasons:
             left_out[path] = reasons[0]
-            copy = replace_module(copy, new, old)
+            model = replace_module(model, new, old)
         else:
             new.window = window
-    return Switched(
-        model=copy, paths=tuple(site.path for site in sites if site.path not in left_out), left_out=left_out
-    )
+    return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +93,6 @@ class _Call:
         if self.queries <= window:
             return f"its sequence of {self.queries} positions is no longer than the window of {window}"
         return None
-
-
-def _site(sites: Sequence[AttentionSite], path: str) -> AttentionSite:
-    return next(site for site in sites if site.path == path)
 
 
 def _why_not(model: nn.Module, site: AttentionSite) -> str | None:
@@ -113,7 +118,7 @@ def _why_not(model: nn.Module, site: AttentionSite) -> str | None:
 def _calls(model: nn.Module, inputs: Inputs, blocks: dict[str, HeadedAttention]) -> dict[str, list[_Call]]:
     """How the blocks are called in one pass, by path."""
     seen: dict[str, list[_Call]] = {path: [] for path in blocks}
-    with torch.no_grad(), evaluating(model), isolated(model), ExitStack() as hooks:
+    with torch.no_grad(), evaluating(model), ExitStack() as hooks:
         for path, block in blocks.items():
             hooks.enter_context(block.register_forward_pre_hook(_noting(seen[path]), with_kwargs=True))
         with _blamed(model):
