@@ -98,7 +98,8 @@ def test_arguments_of_the_wrong_kind_are_named() -> None:
     with pytest.raises(InputError) as wrong:
         long_sequence_variants(encoder(), (), PROTOCOL, ["layers"], window=0)  # type: ignore[list-item]
     assert wrong.value.problems == (
-        "long_sequence_variants: sites: must be the model's, as headtune.sites(model, inputs) gives them (got ['layers'])",
+        "long_sequence_variants: sites: must be the model's, as headtune.sites(model, inputs) gives them "
+        "(got ['layers'])",
         "long_sequence_variants: window: must be at least 1 (got 0)",
     )
 

@@ -165,7 +165,7 @@ def test_a_model_that_is_itself_the_block() -> None:
 def test_what_is_wrong_is_said() -> None:
     model, x = Blocks(mha()), torch.randn(B, T, E)
     sites = headtune.sites(model, (x,))
-    with pytest.raises(InputError, match="windowed: window must be"):
+    with pytest.raises(InputError, match=r"windowed: window: must be at least 1 \(got 0\)"):
         windowed(model, sites, (x,), 0)
     with pytest.raises(SurgeryError, match=r"the forward pass of Blocks raised .*; give inputs that its forward takes"):
         windowed(model, sites, (torch.randn(B, T, E + 1),), W)
