@@ -164,15 +164,13 @@ class LatencyModel:
         if site is None:
             return [f"{path} is no site of this latency model; its sites: {', '.join(one.path for one in self.sites)}"]
         counts = self._measured[kind_of(site)]
-        problems = []
         for name in HeadCount._fields:
             least, most = (reach(getattr(one, name) for one in counts) for reach in (min, max))
             value = getattr(count, name)
             if not least <= value <= most:
-                problems.append(
-                    f"{path}: {name} {value} lies beyond the measured {least} to {most}; measure plans that reach it"
-                )
-        return problems
+                beyond = f"{path}: {name} {value} lies beyond the measured {least} to {most}"
+                return [f"{beyond}; measure plans that reach it"]
+        return []
 
     def _check_length(self, seq_len: int | None) -> None:
         if seq_len not in self.lengths:
