@@ -1,5 +1,6 @@
 """``headtune measure``."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -48,18 +49,18 @@ def measure(
         from headtune.cli.measure_document import profile_document
         from headtune.cli.measure_page import profile_page
         from headtune.cli.observers import watching
-        from headtune.execute import InlineExecutor
         from headtune.heads import HeadPlan
-        from headtune.study import changes, check, profile, read_latencies
+        from headtune.study import changes, check, measuring_executor, profile, read_latencies
 
         before = None if earlier is None else read_latencies(earlier)
         with watching() as observer:
             checked = check(spec, observer)
             hold, maximum = spec.space.hold, spec.space.maximum
             chosen = {text: HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum) for text in plans or ()}
-            found = profile(
-                spec, checked, InlineExecutor(), observer, plans=chosen or None, latency=True, details=not chosen
-            )
+            with closing(measuring_executor(spec, observer)) as executor:
+                found = profile(
+                    spec, checked, executor, observer, plans=chosen or None, latency=True, details=not chosen
+                )
         since = () if before is None else changes(found, before)
         if as_json:
             show_json(profile_document(found, since))

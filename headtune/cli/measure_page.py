@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 
+from headtune.cli.long_table import long_table
 from headtune.cli.terminal import table
 from headtune.cli.wording import count, value
 from headtune.heads import Limit
-from headtune.study import Change, Profile, ProfileDetails, beside_present, profile_findings
+from headtune.study import Change, LatencyRange, Profile, ProfileDetails, beside_present, profile_findings
 from headtune.timing import LatencyProfile
 from headtune.timing.protocol import Mode
 
@@ -19,30 +20,30 @@ _MEANING = (
 
 
 def profile_page(found: Profile, limits: Sequence[Limit], since: Sequence[Change]) -> list[RenderableType]:
-    """The plans, what a head costs where, the conditions, and what follows from all this."""
+    """The plans at each sequence length, what a head costs where, the conditions, and what follows from all this."""
     assert found.latency is not None  # latency=True was asked for
     return [
-        _plans(found),
-        "",
-        *([] if found.details is None else _costs(found.details, found.latency.reference_ms)),
-        *_against(since),
-        *_conditions(found.latency.profiles),
+        *(part for timed in found.latency.by_length for part in (_plans(found, timed), "")),
+        *([] if found.details is None else [*_costs(found.details, found.latency), *long_table(found.details)]),
+        *(part for timed in found.latency.by_length for part in _against(since, timed, _several(found.latency))),
+        *_conditions(found.latency),
         _MEANING,
         *_limits(found, limits),
         *_follows(found),
     ]
 
 
-def _plans(found: Profile) -> RenderableType:
+def _plans(found: Profile, timed: LatencyRange) -> RenderableType:
     assert found.latency is not None
+    title = f"plan at length {timed.length}" if _several(found.latency) else "plan"
     columns = ("× present", "95 % interval", "differs", "ms", "95 % interval", "p90 ms", "pairs", "parameters")
-    rows = table("plan", "counts", *columns, numbers=len(columns))
-    for name, profile in found.latency.profiles.items():
-        ms = found.latency.reference_ms
+    rows = table(title, "counts", *columns, numbers=len(columns))
+    for name, profile in timed.profiles.items():
+        ms = timed.reference_ms
         low, high = profile.ratio_interval
         rows.add_row(
             name,
-            found.latency.plans[name].label,
+            timed.plans[name].label,
             value(profile.ratio),
             _interval((low, high)),
             "" if name == "present" else _differs(profile),
@@ -55,18 +56,25 @@ def _plans(found: Profile) -> RenderableType:
     return rows
 
 
+def _several(timed: LatencyRange) -> bool:
+    """Whether it has to be said at which of several lengths a number was timed."""
+    return bool(timed.shorter)
+
+
 def _differs(profile: LatencyProfile) -> str:
     if not beside_present(profile).significant:
         return "no"
     return "faster" if profile.ratio < 1 else "slower"
 
 
-def _costs(details: ProfileDetails, reference_ms: float) -> list[RenderableType]:
+def _costs(details: ProfileDetails, timed: LatencyRange) -> list[RenderableType]:
     """One row a site, or a group of them that share a count or are alike."""
     if not details.costs:
         return []
+    reference_ms = timed.reference_ms
+    title = f"a head more at (length {timed.length})" if _several(timed) else "a head more at"
     columns = ("sites", "heads", "ms a head", "95 % interval", "% of the pass", "95 % interval")
-    rows = table("a head more at", *columns, numbers=len(columns))
+    rows = table(title, *columns, numbers=len(columns))
     for cost in details.costs:
         low, high = cost.ratio.interval
         rows.add_row(
@@ -84,12 +92,14 @@ def _costs(details: ProfileDetails, reference_ms: float) -> list[RenderableType]
     return [rows, fit, ""]
 
 
-def _against(since: Sequence[Change]) -> list[RenderableType]:
-    """What became of each plan since the earlier profile."""
+def _against(since: Sequence[Change], timed: LatencyRange, several: bool) -> list[RenderableType]:
+    """What became of each plan since the earlier profile, at one length."""
+    since = [change for change in since if change.length == timed.length]
     if not since:
         return []
+    title = f"against the earlier profile, length {timed.length}" if several else "against the earlier profile"
     columns = ("× present earlier", "× present now", "now / earlier", "interval")
-    rows = table("against the earlier profile", *columns, "", numbers=len(columns) + 1)
+    rows = table(title, *columns, "", numbers=len(columns) + 1)
     for change in since:
         rows.add_row(
             change.name,
@@ -121,11 +131,12 @@ def _interval(bounds: tuple[float, float]) -> str:
     return f"{value(bounds[0])} – {value(bounds[1])}"
 
 
-def _conditions(profiles: Mapping[str, LatencyProfile]) -> list[str]:
+def _conditions(timed: LatencyRange) -> list[str]:
     """The protocol that every row shares, and what to know of some rows."""
-    first = next(iter(profiles.values()))
+    first = next(iter(timed.profiles.values()))
     protocol = first.protocol
-    length = "" if protocol.seq_len is None else f", length {protocol.seq_len}"
+    lengths = [str(one.length) for one in timed.by_length if one.length is not None]
+    length = f", {'lengths' if _several(timed) else 'length'} {' and '.join(lengths)}" if lengths else ""
     extras = [name for name, on in (("compiled", protocol.compile), ("CUDA graphs", protocol.cuda_graphs)) if on]
     autocast = "" if protocol.autocast is None else f" with autocast to {protocol.autocast}"
     threads = count(protocol.threads or 1, "thread")
@@ -133,7 +144,8 @@ def _conditions(profiles: Mapping[str, LatencyProfile]) -> list[str]:
     how = [threads, f"{protocol.dtype}{autocast}", sizes, _MODES[protocol.mode], *extras]
     line = f"{first.device_name} ({protocol.device}), {', '.join(how)}"
     doubts: dict[str, list[str]] = {}
-    for name, profile in profiles.items():
-        for doubt in profile.doubts:
-            doubts.setdefault(doubt, []).append(name)
+    for one in timed.by_length:
+        for name, profile in one.profiles.items():
+            for doubt in profile.doubts:
+                doubts.setdefault(doubt, []).append(f"{name} at {one.length}" if _several(timed) else name)
     return [line, *(f"mind {', '.join(names)}: {doubt}" for doubt, names in doubts.items())]

@@ -4,6 +4,7 @@ from headtune.study.against import Change, beside_present, changes, read_latenci
 from headtune.study.asking import AskedTrial
 from headtune.study.checking import Checked, check
 from headtune.study.details import HeadCost, ProfileDetails
+from headtune.study.driver import measuring_executor
 from headtune.study.finalists import front_of
 from headtune.study.findings import profile_findings
 from headtune.study.profiling import Profile, profile
@@ -34,6 +35,7 @@ __all__ = [
     "changes",
     "check",
     "front_of",
+    "measuring_executor",
     "profile",
     "profile_findings",
     "read",

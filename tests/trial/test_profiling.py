@@ -54,7 +54,7 @@ def setup(planted_time: Clock) -> TrialSetup:
         weights="fresh",
         objectives=(),
         latency=LatencyProtocol(device="cpu", threads=1, batch_size=2, max_seconds=0.2),
-        needs_latency=True,
+        timed={"latency_ms": None},
         needs_memory=True,
         present=plan(4),
     )
