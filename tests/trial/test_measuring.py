@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtune.errors import TaskError
+from headtune.errors import OtherDeviceError, TaskError
 from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProfile, LatencyProtocol, peak_memory_mb
@@ -121,6 +121,54 @@ def test_what_the_study_asks_for_is_measured_in_pairs_with_the_present_plan() ->
     assert present.peak_memory_mb is not None
     assert small.peak_memory_mb is not None
     assert small.peak_memory_mb < present.peak_memory_mb
+
+
+LENGTHS = {"latency_ms@3": 3, "latency_ms": 9}
+
+
+def test_each_length_that_is_asked_for_is_timed_and_judged_by_itself() -> None:
+    protocol = LatencyProtocol(device="cpu", threads=1, batch_size=2, max_seconds=0.05, seq_len=(3, 5, 9))
+    wanted = setup(timed=LENGTHS, latency=protocol, needs_memory=True)
+    (seen,) = profile_candidates(wanted, [Candidate(plan=plan(1), params={})])
+    assert {length: one.protocol.seq_len for length, one in seen.latencies.items()} == {3: 3, 9: 9}
+    assert seen.latency is seen.latencies[9]
+    assert seen.shorter == {3: seen.latencies[3]}
+    model = build_planned(wanted, wanted.task.load(), plan(1), {}, 0)
+    assert seen.peak_memory_mb == peak_memory_mb(model, inputs, protocol.at(9)), "memory is that of the longest pass"
+    short, long = replace(PROFILE, ratio=0.5, ratio_interval=(0.4, 0.6)), PROFILE
+    planted = Profiled(parameters=10, latencies={3: short, 9: long})
+    known = replace(wanted, reference_ms={"latency_ms@3": 2.0, "latency_ms": 10.0}, limits={"latency_ms@3": 1.0})
+    assert planted.metrics(known.reference_ms) == {"parameters": 10, "latency_ms@3": 1.0, "latency_ms": 11.0}
+    assert violations(known, plan(1), planted) == {"latency_ms@3": pytest.approx(0.2)}
+
+
+def test_only_the_length_that_is_in_doubt_is_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int | None] = []
+
+    def measure(model: object, inputs: object, protocol: LatencyProtocol, **options: object) -> LatencyProfile:
+        taken.append(protocol.length)
+        wide = taken.count(protocol.length) == 1
+        interval = (1.0, 1.9) if wide else (1.0, 1.2)
+        return replace(PROFILE, ratio_interval=interval, settled=not wide)
+
+    monkeypatch.setattr("headtune.trial.measuring.measure", measure)
+    known = setup(
+        timed=LENGTHS,
+        latency=LatencyProtocol(device="cpu", threads=1, seq_len=(3, 9)),
+        reference_ms={"latency_ms@3": 1.0, "latency_ms": 1.0},
+        limits={"latency_ms@3": 1.5, "latency_ms": 2.0},
+    )
+    model = build_planned(known, known.task.load(), plan(2), {}, 0)
+    found = measure_trial(known, known.task.load(), request(plan(2)), model, lane_of(known))
+    assert taken == [3, 9, 3]
+    assert found.violations == {"latency_ms@3": pytest.approx(-0.3), "latency_ms": pytest.approx(-0.1)}
+    assert found.shorter[3].settled
+
+
+def test_a_ratio_that_another_device_gave_is_refused() -> None:
+    wanted = setup(timed={"latency_ms": None}, reference_device="Another CPU")
+    with pytest.raises(OtherDeviceError, match=r"but the study's reference on Another CPU: latencies of two devices"):
+        profile_candidates(wanted, [Candidate(plan=plan(1), params={})])
 
 
 def measured(wanted: TrialSetup, chosen: HeadPlan, kind: Any = "search") -> Any:
