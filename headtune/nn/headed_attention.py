@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtune.errors import PlanError
+from headtune.nn.local import local_attention
 from headtune.nn.masks import merge
 
 
@@ -23,9 +24,14 @@ class HeadedAttention(nn.Module):
     It works inside ``nn.TransformerEncoderLayer`` and ``nn.TransformerDecoderLayer``, where it takes the ordinary path:
     PyTorch's fused encoder layer and nested tensors know no such widths.
 
+    With a ``window`` every query sees the keys less than so many positions away, and nothing else is computed, so that
+    time and memory grow with the length and not with its square. The ``is_causal`` hint then also spares later keys;
+    ``attn_mask`` is read along the band alone. Queries and keys are of one sequence, and no weights are returned.
+
     References:
         Vaswani et al., Attention Is All You Need, 2017; Ainslie et al., GQA: Training Generalized Multi-Query
-        Transformer Models from Multi-Head Checkpoints, 2023.
+        Transformer Models from Multi-Head Checkpoints, 2023; Beltagy, Peters and Cohan, Longformer: The Long-Document
+        Transformer, 2020 (§3.1, sliding window).
 
     Args:
         embed_dim: features of the queries that come in and of the output.
@@ -41,9 +47,11 @@ class HeadedAttention(nn.Module):
         dtype: of the parameters.
         head_dim: features per head; ``embed_dim / num_heads`` when None.
         num_kv_heads: key/value heads, a divisor of ``num_heads``; ``num_heads`` when None.
+        window: a causal query sees so many keys, its own among them, any other one as many to each side; every key when
+            None. Not with ``add_bias_kv`` or ``add_zero_attn``, whose keys have no position.
 
     Raises:
-        PlanError: the counts do not fit each other.
+        PlanError: the counts do not fit each other, or a window does not fit the options.
     """
 
     # nn.TransformerEncoder(Layer) reads these to choose its path; so valued, they rule out its fused kernel.
@@ -67,11 +75,15 @@ class HeadedAttention(nn.Module):
         *,
         head_dim: int | None = None,
         num_kv_heads: int | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__()
-        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.embed_dim, self.num_heads, self.window = embed_dim, num_heads, window
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        _check(embed_dim, num_heads, self.num_kv_heads, head_dim)
+        _check(embed_dim, num_heads, self.num_kv_heads, head_dim, window)
+        if window is not None and (add_bias_kv or add_zero_attn):
+            option = "add_bias_kv" if add_bias_kv else "add_zero_attn"
+            raise PlanError(f"HeadedAttention: {option} appends a key without a position; use no window with it")
         self.head_dim = embed_dim // num_heads if head_dim is None else head_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -134,7 +146,8 @@ class HeadedAttention(nn.Module):
             The output, shaped like ``query``, and the weights or None.
 
         Raises:
-            RuntimeError: a nested tensor, a causal hint without a mask, or a 3-D mask for another head count.
+            RuntimeError: a nested tensor, a causal hint without a mask, or a 3-D mask for another head count; with a
+                window also keys of another length, and weights that are needed.
         """
         if query.is_nested:
             raise RuntimeError("HeadedAttention takes no nested tensors: set use_nested_tensor=False on the encoder")
@@ -146,7 +159,9 @@ class HeadedAttention(nn.Module):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
         elif not self.batch_first:
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
-        hinted = is_causal and key_padding_mask is None and not need_weights
+        # The kernel's own causal mode goes with no other mask, that of a window with any.
+        local = self.window is not None and self.window < query.shape[1]
+        hinted = is_causal and (key_padding_mask is None or local) and not need_weights
         output, weights = self._attend(query, key, value, key_padding_mask, attn_mask, need_weights, hinted)
         if weights is not None and average_attn_weights:
             weights = weights.mean(dim=1)
@@ -165,8 +180,22 @@ class HeadedAttention(nn.Module):
         is_causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """The output ``(B, T, E)`` and the weights ``(B, H, T, S)``, if needed, of batch-first inputs."""
+        if self.window is not None:
+            self._check_local(query.shape[1], key.shape[1], need_weights)
         q_BHTD = self._split(self.q_proj(query), self.num_heads)
         k_BKSD, v_BKSD, extra = self._keys_and_values(key, value)
+        if self.window is not None and self.window < query.shape[1]:
+            o_BHTD = local_attention(
+                q_BHTD,
+                k_BKSD,
+                v_BKSD,
+                self.window,
+                causal=is_causal,
+                attn_mask=None if is_causal else attn_mask,
+                key_padding_mask=key_padding_mask,
+                dropout=self.dropout if self.training else 0.0,
+            )
+            return self.out_proj(o_BHTD.transpose(1, 2).flatten(2)), None
         is_causal = is_causal and not extra
         bias = merge(
             None if is_causal else attn_mask,
@@ -182,6 +211,18 @@ class HeadedAttention(nn.Module):
         else:
             o_BHTD = self._fused(q_BHTD, k_BKSD, v_BKSD, bias, is_causal)
         return self.out_proj(o_BHTD.transpose(1, 2).flatten(2)), weights
+
+    def _check_local(self, queries: int, keys: int, need_weights: bool) -> None:
+        if need_weights:
+            raise RuntimeError(
+                f"HeadedAttention with window={self.window} computes no whole matrix of weights: call it with "
+                "need_weights=False"
+            )
+        if queries != keys:
+            raise RuntimeError(
+                f"HeadedAttention with window={self.window} attends within one sequence: got {queries} queries and "
+                f"{keys} keys; set window=None for cross attention"
+            )
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """``(B, T, heads * D)`` as ``(B, heads, T, D)``."""
@@ -213,10 +254,12 @@ class HeadedAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The counts, for ``print(model)``."""
-        return f"embed_dim={self.embed_dim}, heads={self.num_heads}/{self.num_kv_heads}, head_dim={self.head_dim}"
+        window = "" if self.window is None else f", window={self.window}"
+        heads = f"{self.num_heads}/{self.num_kv_heads}"
+        return f"embed_dim={self.embed_dim}, heads={heads}, head_dim={self.head_dim}{window}"
 
 
-def _check(embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None) -> None:
+def _check(embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None, window: int | None) -> None:
     """Raise a PlanError that names every count that does not fit."""
     problems = [
         f"HeadedAttention: {name} is {count}; it must be at least 1"
@@ -225,6 +268,7 @@ def _check(embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | No
             ("num_heads", num_heads),
             ("num_kv_heads", num_kv_heads),
             ("head_dim", 1 if head_dim is None else head_dim),
+            ("window", 1 if window is None else window),
         )
         if count < 1
     ]

@@ -6,6 +6,7 @@ from headtune.timing.device import resolve
 from headtune.timing.interval import median_interval
 from headtune.timing.lane import Lane
 from headtune.timing.latency import measure
+from headtune.timing.long import LongVariant, checkpointed, long_sequence_variants, windowed
 from headtune.timing.memory import peak_memory_mb
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
@@ -15,10 +16,14 @@ __all__ = [
     "Lane",
     "LatencyProfile",
     "LatencyProtocol",
+    "LongVariant",
+    "checkpointed",
     "compare",
     "count_parameters",
+    "long_sequence_variants",
     "measure",
     "median_interval",
     "peak_memory_mb",
     "resolve",
+    "windowed",
 ]

@@ -53,6 +53,7 @@ def _built(old: Block, wanted: HeadCount, tensors: Mapping[str, Tensor]) -> Head
         dtype=kind.dtype,
         head_dim=wanted.head_dim,
         num_kv_heads=wanted.num_kv_heads,
+        window=old.window if isinstance(old, HeadedAttention) else None,
     )
 
 
