@@ -89,7 +89,7 @@ def _timed_briefly(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) ->
     found: dict[HeadPlan, LatencyProfile] = {}
     began = time.monotonic()
     for start in range(0, len(wanted), CHUNK):
-        enough = len(found) > len(work.space.dimensions)
+        enough = len(found) + len(known) > len(work.space.dimensions)
         if enough and time.monotonic() - began > PATIENCE * work.setup.latency.max_seconds:
             break
         work.say(f"timing what a head costs at each site, {start} of {len(wanted)} plans done")

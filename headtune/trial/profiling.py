@@ -11,9 +11,9 @@ from headtune.timing import LatencyProtocol
 from headtune.timing.traits import (
     AttentionShare,
     LaunchTest,
+    attention_extent,
     attention_kernels,
     attention_share,
-    holding_more,
     launch_test,
 )
 from headtune.trial.build import build_planned, inputs_of, probe_inputs
@@ -53,9 +53,10 @@ def examine(setup: TrialSetup) -> PassTraits:
         paths = [site.path for site in setup.sites]
         probe: Any = to_device(probe_inputs(task, setup.latency), torch.device(setup.device))
         brief = _briefer(setup.latency, 2)
+        extent = attention_extent(model, probe, paths)
         return PassTraits(
-            share=attention_share(model, inputs, brief, paths, lane=lane),
-            blocks=holding_more(model, probe, paths),
+            share=attention_share(model, inputs, brief, paths, outputs=extent.outputs, lane=lane),
+            blocks=extent.more,
             launch=launch_test(model, inputs, brief, lane=lane),
         )
 

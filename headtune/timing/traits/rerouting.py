@@ -57,7 +57,7 @@ def modules_at(model: nn.Module, paths: Sequence[str]) -> list[tuple[str, nn.Mod
     """The model's modules by path.
 
     Raises:
-        InputError: every path that the model does not have; or there is none.
+        InputError: every path that the model does not have.
     """
     named = dict(model.named_modules(remove_duplicate=False))
     missing = [path for path in paths if path not in named]
@@ -65,6 +65,4 @@ def modules_at(model: nn.Module, paths: Sequence[str]) -> list[tuple[str, nn.Mod
         raise InputError(
             *(f"paths: {path!r} is no module of the model; take the paths of its sites" for path in missing)
         )
-    if not paths:
-        raise InputError("paths: no site is named; take the paths of the model's sites")
     return [(path, named[path]) for path in paths]

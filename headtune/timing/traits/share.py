@@ -1,6 +1,6 @@
 """How much of a pass is attention: what would be saved if it took no time at all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
@@ -43,19 +43,22 @@ def attention_share(
     protocol: LatencyProtocol,
     paths: Sequence[str],
     *,
+    outputs: Sequence[str] = (),
     lane: Lane | None = None,
 ) -> AttentionShare:
     """Time the model without its attention, in pairs with the whole model.
 
-    Without attention means that the modules at *paths* return at once what they returned in an earlier pass of the same
-    inputs; everything else runs as ever. No profiler is involved, whose times of the parts exceed that of the pass, and
-    no hook that waits for the device. The model is as it was afterwards.
+    Without attention means that the modules at *paths* and *outputs* return at once what they returned in an earlier
+    pass of the same inputs; everything else runs as ever. No profiler is involved, whose times of the parts exceed that
+    of the pass, and no hook that waits for the device. The model is as it was afterwards.
 
     Args:
         model: what is timed; a copy of it where it must be moved or cast.
         inputs: as for :func:`~headtune.timing.latency.measure`.
         protocol: how; an eager forward pass at the longest sequence length is timed, whatever its mode.
         paths: the attention sites, as in ``model.named_modules()``.
+        outputs: modules outside of them that project the outputs of their heads, as
+            :func:`~headtune.timing.traits.extent.attention_extent` finds them; those that do not run are left alone.
         lane: keeps the trials of this node still meanwhile.
 
     Raises:
@@ -63,12 +66,16 @@ def attention_share(
         MeasurementError: a device that is not there, or a model that raises.
     """
     check_arguments("attention_share", model, protocol)
-    modules_at(model, paths)
+    if not paths:
+        raise InputError("attention_share: no site is named; take the paths of the model's sites")
+    modules_at(model, [*paths, *outputs])
     protocol = one_pass(protocol, eager=True)
     with conditions(protocol):
         arguments, _ = ready_inputs(inputs, protocol)
         with prepared(model, arguments, protocol) as forward:
-            returned, ordinary = _returned(forward, modules_at(forward.model, paths), protocol)
+            returned, ordinary = _returned(
+                forward, modules_at(forward.model, paths), dict(modules_at(forward.model, outputs)), protocol
+            )
             whole = Rerouted(forward.model, {}, ordinary=ordinary)
             without = Rerouted(forward.model, {one: _stub(made) for one, made in returned.items()}, ordinary=ordinary)
             timed = measure(without, lambda batch_size, seq_len: arguments, protocol, reference=whole, lane=lane)
@@ -77,19 +84,24 @@ def attention_share(
 
 
 def _returned(
-    forward: Forward, sites: Sequence[tuple[str, nn.Module]], protocol: LatencyProtocol
+    forward: Forward,
+    sites: Sequence[tuple[str, nn.Module]],
+    outputs: Mapping[str, nn.Module],
+    protocol: LatencyProtocol,
 ) -> tuple[dict[nn.Module, list[Any]], bool]:
     """What each site returned in one pass, call by call, and whether that took PyTorch's ordinary path."""
     unused: list[str] = []
     for ordinary in (False, True):
-        made: dict[nn.Module, list[Any]] = {module: [] for _, module in sites}
-        noting = {module: _noting(module.forward, outputs) for module, outputs in made.items()}
+        made: dict[nn.Module, list[Any]] = {
+            module: [] for module in (*(module for _, module in sites), *outputs.values())
+        }
+        noting = {module: _noting(module.forward, results) for module, results in made.items()}
         watched = replace(forward, model=Rerouted(forward.model, noting, ordinary=ordinary))
         with torch.no_grad(), forward.blamed():  # what is made in inference mode could not be used outside of it
             watched.under(protocol)()
         unused = [path for path, module in sites if not made[module]]
         if not unused:
-            return made, ordinary
+            return {module: results for module, results in made.items() if results}, ordinary
     raise InputError(f"attention_share: {', '.join(unused)} did not run in the pass; name the sites that do")
 
 

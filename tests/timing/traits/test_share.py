@@ -103,6 +103,13 @@ def test_fused_encoder_layers_are_taken_apart_on_the_ordinary_path(protocol: Lat
     assert not any("forward" in vars(module) for module in model.modules())
 
 
+def test_modules_that_project_outputs_count_too(busy_module: Make, protocol: LatencyProtocol, inputs: Inputs) -> None:
+    model = Planted(busy_module(0.3), busy_module(0.8))
+    model.add_module("idle", nn.Linear(2, 2))
+    found = attention_share(model, inputs, protocol, ["site"], outputs=["rest", "idle"])
+    assert found.value == pytest.approx(1, abs=0.05)
+
+
 def test_paths_that_are_none(busy_module: Make, protocol: LatencyProtocol, inputs: Inputs) -> None:
     model = Planted(busy_module(0.1), busy_module(0.1))
     model.add_module("idle", nn.Linear(2, 2))

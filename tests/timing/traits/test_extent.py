@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from headtune import sites
-from headtune.timing.traits import holding_more
+from headtune.timing.traits import Extent, attention_extent
 
 X = (torch.randn(3, 5, 16),)
 
@@ -33,9 +33,24 @@ def test_a_block_with_its_feed_forward_layers_is_more_than_attention() -> None:
     model = nn.Sequential(Block(0), Block(64))
     paths = [site.path for site in sites(model, X)]
     assert paths == ["0", "1"]
-    assert holding_more(model, X, paths) == ("1",)
+    assert attention_extent(model, X, paths) == Extent(outputs=(), more=("1",))
 
 
 def test_modules_of_attention_alone() -> None:
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1).eval()
-    assert holding_more(model, X, ["layers.0.self_attn"]) == ()
+    assert attention_extent(model, X, ["layers.0.self_attn"]) == Extent(outputs=(), more=())
+
+
+def test_an_output_projection_outside_of_its_site_is_attention_too() -> None:
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(16, 48)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+            return nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+    model = nn.Sequential(Inner(), nn.Linear(16, 16), nn.Linear(16, 16))
+    assert [site.path for site in sites(model, X)] == ["0"]
+    assert attention_extent(model, X, ["0"]) == Extent(outputs=("1",), more=())
