@@ -61,6 +61,7 @@ def _details(details: ProfileDetails, reference_ms: float) -> dict[str, Any]:
             }
             for cost in details.costs
         ],
+        "long_sequences": {name: [one.to_json() for one in variants] for name, variants in details.long.items()},
         "per_head_fit": {"plans": details.fitted, "error": None if details.error is None else asdict(details.error)},
     }
 

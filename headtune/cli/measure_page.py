@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 
+from headtune.cli.long_table import long_table
 from headtune.cli.terminal import table
 from headtune.cli.wording import count, value
 from headtune.heads import Limit
@@ -23,7 +24,7 @@ def profile_page(found: Profile, limits: Sequence[Limit], since: Sequence[Change
     assert found.latency is not None  # latency=True was asked for
     return [
         *(part for timed in found.latency.by_length for part in (_plans(found, timed), "")),
-        *([] if found.details is None else _costs(found.details, found.latency)),
+        *([] if found.details is None else [*_costs(found.details, found.latency), *long_table(found.details)]),
         *(part for timed in found.latency.by_length for part in _against(since, timed, _several(found.latency))),
         *_conditions(found.latency),
         _MEANING,

@@ -9,13 +9,13 @@ from headtune.study.checking import baseline_params
 from headtune.study.details import ProfileDetails
 from headtune.study.head_costs import head_costs
 from headtune.study.spec import StudySpec
-from headtune.timing import LatencyProfile
+from headtune.timing import LatencyProfile, LongVariant
 from headtune.timing.prediction import LatencyModel, TimedPlan, informative_plans
 from headtune.timing.prediction.latency_model import FEWEST as LEAST_FITTED
 from headtune.timing.traits import unaligned, wanted_multiples
 from headtune.trial.contract import Executor
 from headtune.trial.measuring import Candidate
-from headtune.trial.profiling import examine, kernels_of, profile_briefly
+from headtune.trial.profiling import examine, kernels_of, long_variants_of, profile_briefly
 from headtune.trial.setup import TrialSetup
 
 CHUNK = 4
@@ -26,6 +26,13 @@ FEWEST, MOST = 8, 40
 
 PATIENCE = 10
 """So many times the protocol's seconds for one plan are spent on them, and more only where they are too few to fit."""
+
+
+LONG = 512
+"""Sequences of more positions are long."""
+
+MANY_HEADS = ("present", "largest")
+"""The plans for which long sequences are tried otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +86,22 @@ def detail(work: Measuring, plans: Mapping[str, HeadPlan], known: Mapping[HeadPl
         costs=() if model is None else head_costs(model, work.space, work.setup.latency.lengths[-1]),
         fitted=len(timed),
         error=None if model is None else model.error,
+        long=_long(work, plans),
     )
+
+
+def _long(work: Measuring, plans: Mapping[str, HeadPlan]) -> dict[str, tuple[LongVariant, ...]]:
+    """What would spare long sequences, for the plans with many heads."""
+    length = work.setup.latency.lengths[-1]
+    if length is None or length <= LONG:
+        return {}
+    work.say("timing attention within a window, and activations computed again")
+    many = {name: plans[name] for name in MANY_HEADS if name in plans}
+    distinct = list(dict.fromkeys(many.values()))
+    found = dict(
+        zip(distinct, work.executor.call(long_variants_of, work.setup, work.candidates(distinct)), strict=True)
+    )
+    return {name: found[plan] for name, plan in many.items()}
 
 
 def _timed_briefly(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) -> dict[HeadPlan, LatencyProfile]:

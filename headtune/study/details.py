@@ -1,8 +1,9 @@
 """What a profile tells beside the latency of its plans: what the pass is made of, and what a head costs where."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headtune.timing import LongVariant
 from headtune.timing.prediction import Estimate, HeldOutError
 from headtune.trial.profiling import Kernels, PassTraits
 
@@ -42,6 +43,7 @@ class ProfileDetails:
         costs: of a head, by site; empty where no site's count can vary, or where the space has too few plans to tell.
         fitted: how many measured plans *costs* comes from.
         error: of the model behind *costs*, on plans that it had not seen; ``None`` without one.
+        long: plan name → what a window and checkpointing would change; empty where sequences are short.
     """
 
     traits: PassTraits
@@ -51,3 +53,4 @@ class ProfileDetails:
     costs: tuple[HeadCost, ...]
     fitted: int
     error: HeldOutError | None
+    long: Mapping[str, tuple[LongVariant, ...]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from headtune.study.against import beside_present
 from headtune.study.details import ProfileDetails
 from headtune.study.kernel_findings import alignment_findings, few, kernel_findings
+from headtune.study.long_findings import long_findings
 from headtune.study.profiling import Profile
 from headtune.timing import LatencyProtocol
 from headtune.timing.traits import LaunchTest
@@ -28,6 +29,7 @@ def profile_findings(found: Profile) -> tuple[str, ...]:
         *_plans(found),
         *kernel_findings(details.kernels),
         *alignment_findings(found.latency.plans, details.unaligned, timed.device),
+        *long_findings(details.long),
     )
 
 

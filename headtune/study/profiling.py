@@ -72,10 +72,11 @@ def profile(
     seen = _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
     if not details:
         return seen
+    longest = setup.latency.lengths[-1]  # where attention weighs most
     work = Measuring(
         spec=spec,
         space=checked.space,
-        setup=replace(setup, timed={LATENCY: setup.latency.lengths[-1]}),
+        setup=replace(setup, latency=setup.latency.at(longest), timed={LATENCY: longest}),
         executor=executor,
         say=lambda doing: observer.phase("profile", doing),
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from headtune.timing import LatencyProtocol
+from headtune.heads import AttentionSite
+from headtune.timing import LatencyProtocol, LongVariant, long_sequence_variants
 from headtune.timing.traits import (
     AttentionShare,
     LaunchTest,
@@ -20,6 +21,7 @@ from headtune.trial.build import build_planned, inputs_of, probe_inputs
 from headtune.trial.fitting import to_device
 from headtune.trial.measuring import REFERENCE_SEED, Candidate, Profiled, lane_of, profile_candidates
 from headtune.trial.setup import TrialSetup
+from headtune.trial.timed_loss import timed_loss
 
 _FEW = 10
 """Pairs from which on a measurement ends that need not be precise by itself."""
@@ -74,6 +76,24 @@ def profile_briefly(setup: TrialSetup, candidates: Sequence[Candidate]) -> tuple
     """Measure each candidate in an eighth of the protocol's time: what many plans have in common needs no more."""
     brief = replace(setup, latency=_briefer(setup.latency, 8), needs_memory=False)
     return profile_candidates(brief, candidates)
+
+
+def long_variants_of(setup: TrialSetup, candidates: Sequence[Candidate]) -> tuple[tuple[LongVariant, ...], ...]:
+    """What a window and checkpointing would change for each candidate, at the longest sequence length."""
+    task, lane = setup.task.load(), lane_of(setup)
+    loss, protocol = timed_loss(task, _briefer(setup.latency, 2))
+    inputs = partial(inputs_of, task)
+    models = (build_planned(setup, task, one.plan, one.params, REFERENCE_SEED) for one in candidates)
+    with lane.shared():
+        return tuple(
+            long_sequence_variants(model, inputs, protocol, _planned_sites(setup, one), lane=lane, loss=loss)
+            for one, model in zip(candidates, models, strict=True)
+        )
+
+
+def _planned_sites(setup: TrialSetup, one: Candidate) -> tuple[AttentionSite, ...]:
+    """The sites with the candidate's counts."""
+    return tuple(replace(site, **one.plan[site.path]._asdict()) for site in setup.sites)
 
 
 def _briefer(protocol: LatencyProtocol, times: int) -> LatencyProtocol:
