@@ -15,6 +15,7 @@ HeadtuneError
 ├── Infeasible              nothing, or not this plan, meets the constraints exit 3
 └── FailedError             work that was legal went wrong                   exit 1
     ├── MeasurementError    a latency or a memory that could not be measured
+    │   └── OtherDeviceError  a latency timed on another device than what it is compared with
     └── TrialError          a trial that crashed where no other could go on
 
 StopTrial                   a BaseException: ends one trial, passes `except Exception`
@@ -114,6 +115,10 @@ class FailedError(HeadtuneError):
 
 class MeasurementError(FailedError):
     """A latency or a memory could not be measured."""
+
+
+class OtherDeviceError(MeasurementError):
+    """A latency was timed on another device than what it is compared with."""
 
 
 class TrialError(FailedError):

@@ -159,6 +159,11 @@ def device(value: object) -> str:
     return "" if sound else "must be auto, cpu, cuda, cuda:<number>, mps, xpu or xpu:<number>"
 
 
+def decimal(text: str) -> bool:
+    """Whether the text is a count as people write it, without a sign or a leading 0."""
+    return re.fullmatch(r"[1-9][0-9]{0,9}", text) is not None and count(int(text)) == ""
+
+
 def lengths(value: object) -> str:
     """One sequence length, or several."""
     if not isinstance(value, list | tuple):
@@ -246,9 +251,12 @@ def gpus_for(device: str, executor: str, gpus: float) -> str:
     return "must be more than 0 for `latency.device: cuda`: trials see no GPU otherwise" if unseen else ""
 
 
-def inline(executor: str, concurrent: object, cluster: str) -> list[Told]:
+def inline(executor: str, concurrent: object, cluster: str, *, node: str | None, accelerator: str | None) -> list[Told]:
     """What the inline executor cannot do."""
     problems: list[Told] = []
+    for key, asked in (("node", node), ("accelerator", accelerator)):
+        if executor == "inline" and asked is not None:
+            problems.append(((key,), f"must be left out under `executor: inline`, which runs here (got {asked!r})"))
     if executor == "inline" and concurrent not in (None, "auto", 1):
         problems.append((("concurrent",), f"must be 1 or auto under `executor: inline` (got {concurrent})"))
     if executor == "inline" and cluster != "local":

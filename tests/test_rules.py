@@ -127,12 +127,15 @@ def test_values_that_do_not_go_together() -> None:
     )
     assert rules.gpus_for("cuda", "ray", 0.5) == rules.gpus_for("cuda", "inline", 0) == rules.gpus_for("cpu", "ray", 0)
     assert rules.gpus_for("cpu", "ray", 0) == ""
-    assert rules.sentences(rules.inline("inline", 2, "auto")) == [
+    assert rules.sentences(rules.inline("inline", 2, "auto", node="far", accelerator="A100")) == [
+        "node: must be left out under `executor: inline`, which runs here (got 'far')",
+        "accelerator: must be left out under `executor: inline`, which runs here (got 'A100')",
         "concurrent: must be 1 or auto under `executor: inline` (got 2)",
         "cluster: must be local under `executor: inline`",
     ]
-    assert rules.inline("inline", None, "local") == rules.inline("inline", 1, "local") == rules.inline("ray", 9, "x")
-    assert rules.inline("ray", 9, "x") == []
+    assert rules.inline("inline", None, "local", node=None, accelerator=None) == []
+    assert rules.inline("inline", 1, "local", node=None, accelerator=None) == []
+    assert rules.inline("ray", 9, "x", node="far", accelerator="A100") == []
 
 
 def test_trained_weights_keep_the_size_of_their_heads() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from headtune.cli.progress import Progress
 from headtune.cli.wording import duration, value
 from headtune.pareto import Objective
+from headtune.pareto.objective import is_latency
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
@@ -44,6 +45,7 @@ def trial_state(record: TrialRecord, quality: str) -> str:
     if record.curve:
         step, last = record.curve[-1]
         return f"report {step}: {quality} {value(last)}"
-    if "latency_ms" in record.metrics:
-        return f"measured: latency_ms {value(record.metrics['latency_ms'])}"
+    timed = [f"{metric} {value(known)}" for metric, known in record.metrics.items() if is_latency(metric)]
+    if timed:
+        return f"measured: {', '.join(timed)}"
     return "started"

@@ -41,6 +41,8 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
             gpus=resources.gpus,
             concurrent=_number(resources.concurrent),
             cluster=resources.cluster,
+            node=resources.node,
+            accelerator=resources.accelerator,
         ),
         executor=resources.executor,
         storage=storage_of(file, folder),

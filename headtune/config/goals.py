@@ -1,14 +1,15 @@
 """What is wanted: the sections ``objectives`` and ``constraints`` of a study file."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from pydantic import field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from headtune.config.section import Problem, Section
-from headtune.config.values import Number, kept
+from headtune.config.values import LENGTHS, Number, kept
 from headtune.errors import SpaceError
 from headtune.heads.constraint import HeadDimConstraint, Limit, Reference
-from headtune.pareto.objective import Direction, Objective, reportable
+from headtune.pareto.objective import Direction, Objective, is_latency, reportable
 
 
 class ObjectiveSection(Section):
@@ -68,8 +69,25 @@ class ConstraintsSection(Section):
     latency_ms: LimitSection | None = None
     parameters: LimitSection | None = None
     peak_memory_mb: LimitSection | None = None
+    at_lengths: dict[Annotated[str, AfterValidator(kept(reportable))], LimitSection] = Field(
+        default_factory=dict, validation_alias=LENGTHS
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_lengths_apart(cls, value: object) -> object:
+        """Keys such as ``latency_ms@128``, which a closed section cannot foresee."""
+        if not isinstance(value, dict):
+            return value
+        apart = {key: item for key, item in value.items() if isinstance(key, str) and "@" in key and is_latency(key)}
+        return {key: item for key, item in value.items() if key not in apart} | ({LENGTHS: apart} if apart else {})
 
     def build(self) -> tuple[Limit, ...]:
         """The limits as headtune's values, without that on head_dim, which shapes the space."""
-        given = {"latency_ms": self.latency_ms, "parameters": self.parameters, "peak_memory_mb": self.peak_memory_mb}
+        given = {
+            "latency_ms": self.latency_ms,
+            **self.at_lengths,
+            "parameters": self.parameters,
+            "peak_memory_mb": self.peak_memory_mb,
+        }
         return tuple(section.limit(metric) for metric, section in given.items() if section is not None)

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headtune.config.section import RULES, Problem, Section
-from headtune.config.values import REFUSED, SHAPES
+from headtune.config.values import LENGTHS, REFUSED, SHAPES
 from headtune.errors import masked
 
 _SENTENCES = {
@@ -30,7 +30,7 @@ _SECRET = ("storage",)
 
 def explain(error: ErrorDetails, root: type[Section]) -> Iterator[Problem]:
     """The problems behind one of pydantic's errors in a file of kind *root*, each with the path of its key."""
-    keys = tuple(part for part in error["loc"] if part not in (*SHAPES, "[key]"))
+    keys = tuple(part for part in error["loc"] if part not in (*SHAPES, LENGTHS, "[key]"))
     if error["type"] == "extra_forbidden" and error["loc"][-1] in SHAPES:
         keys = (*keys, error["loc"][-1])  # a person's own key, called so
     if error["type"] == RULES:
@@ -87,13 +87,19 @@ def _meaning(fields: Mapping[str, FieldInfo], key: str | int) -> str:
 
 
 def _fields(root: type[Section], keys: Sequence[str | int]) -> dict[str, FieldInfo]:
-    """The fields that a mapping at the path *keys* may have."""
+    """The fields that a mapping at the path *keys* may have; ``latency_ms@128`` has those of ``latency_ms``."""
     here = [root]
     for key in keys:
-        annotations = [section.model_fields[str(key)] for section in here if str(key) in section.model_fields]
+        name = str(key).partition("@")[0]
+        annotations = [section.model_fields[name] for section in here if name in section.model_fields]
         below = [section for field in annotations for section in _sections(field.annotation)]
         here = below or here
-    return {name: field for section in here for name, field in section.model_fields.items()}
+    return {
+        name: field
+        for section in here
+        for name, field in section.model_fields.items()
+        if field.validation_alias is None
+    }
 
 
 def _sections(annotation: object) -> Iterator[type[Section]]:

@@ -1,6 +1,6 @@
 """How a study runs: the sections ``latency``, ``search``, ``verify`` and ``resources`` of a study file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, Tag
@@ -39,6 +39,11 @@ class LatencySection(Section):
     precision: Annotated[Number, AfterValidator(kept(rules.positive))] = 0.02
     max_seconds: Annotated[Number, AfterValidator(kept(rules.positive))] = 2.0
 
+    @property
+    def lengths(self) -> Sequence[int | None]:
+        """The sequence lengths that are timed, ascending."""
+        return self.seq_len if isinstance(self.seq_len, list) else (self.seq_len,)
+
     def problems(self) -> Iterable[Problem]:
         """What cannot be asked together."""
         return rules.timing(
@@ -70,8 +75,10 @@ class ResourcesSection(Section):
     gpus: Annotated[Number, AfterValidator(kept(rules.gpus))] = 0
     concurrent: AutoCount = "auto"
     cluster: Text = "local"
+    node: Text | None = None
+    accelerator: Text | None = None
     executor: Literal["ray", "inline"] = "ray"
 
     def problems(self) -> Iterable[Problem]:
         """What the inline executor cannot do."""
-        return rules.inline(self.executor, self.concurrent, self.cluster)
+        return rules.inline(self.executor, self.concurrent, self.cluster, node=self.node, accelerator=self.accelerator)

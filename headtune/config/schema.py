@@ -16,7 +16,7 @@ from headtune.config.section import Section, broken
 from headtune.config.space import ParamRangeSection, SpaceSection
 from headtune.config.values import EMPTY, FolderName, Location, Version, at_home, kept, refuse
 from headtune.errors import SpaceError
-from headtune.pareto.objective import distinct
+from headtune.pareto.objective import distinct, named_lengths
 
 
 def _task(target: str, info: ValidationInfo) -> str:
@@ -53,7 +53,7 @@ class StudyFile(Section):
     objectives: Annotated[list[ObjectiveSection], Field(min_length=1)]
     """what is optimised, such as {metric: val_accuracy, direction: maximize}"""
     constraints: ConstraintsSection = ConstraintsSection()
-    latency: LatencySection = LatencySection()
+    latency: Annotated[LatencySection, Field(validate_default=True)] = LatencySection()
     search: SearchSection = SearchSection()
     verify: VerifySection = VerifySection()
     resources: Annotated[ResourcesSection, Field(validate_default=True)] = ResourcesSection()
@@ -78,6 +78,17 @@ class StudyFile(Section):
             except SpaceError as error:
                 raise broken((("head_dim",), problem) for problem in error.problems) from None
         return constraints
+
+    @field_validator("latency")
+    @classmethod
+    def _lengths_are_timed(cls, latency: LatencySection, info: ValidationInfo) -> LatencySection:
+        goals = [goal.metric for goal in info.data.get("objectives", ())]
+        constraints = info.data.get("constraints")
+        limits = constraints.build() if isinstance(constraints, ConstraintsSection) else ()
+        problems = named_lengths(goals, [limit.metric for limit in limits], latency.lengths)
+        if problems:
+            raise broken((("seq_len",), problem) for problem in problems)
+        return latency
 
     @field_validator("search")
     @classmethod

@@ -18,6 +18,9 @@ REFUSED = "refused"
 SHAPES = WORD, LIST, MAPPING, CHOICES = "(word)", "(list)", "(mapping)", "(choices)"
 """The shapes that a key may have; pydantic puts them into an error's path, where messages leave them out."""
 
+LENGTHS = "(lengths)"
+"""Stands likewise above keys that name a sequence length."""
+
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]+)?){unit})?" for unit in _SECONDS))
 

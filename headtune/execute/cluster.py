@@ -1,4 +1,4 @@
-"""A Ray cluster: starting or reaching it, how many trials it holds, and what it lacks while a trial waits."""
+"""A Ray cluster: starting or reaching it, and what it lacks while a trial waits."""
 
 import logging
 import os
@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from headtune.errors import InputError, in_words
+from headtune.execute.demand import Demand, amounts
 from headtune.execute.interrupts import immediate_interrupts
 from headtune.trial.contract import Observer
 
@@ -58,26 +59,6 @@ def start(cluster: str, cpus: int) -> None:
         raise KeyboardInterrupt from None
 
 
-def capacity(cpus: float, gpus: float) -> int:
-    """How many trials that ask so much the cluster holds at once; a trial lies on one machine."""
-    return sum(_fits(cpus, gpus, machine) for machine in _machines())
-
-
-def check_capacity(cluster: str, cpus: float, gpus: float) -> None:
-    """Refuse what no machine can hold.
-
-    Raises:
-        InputError: naming what is asked, and what there is.
-    """
-    if capacity(cpus, gpus) < 1:
-        sizes = dict.fromkeys(_amounts(machine.get("CPU", 0), machine.get("GPU", 0)) for machine in _machines())
-        has = f"has {next(iter(sizes))}" if len(sizes) == 1 else f"has machines of {', of '.join(sizes)}"
-        raise InputError(
-            f"resources: a trial asks {_amounts(cpus, gpus)}; the {cluster} cluster {has}: "
-            "ask less, or name a cluster that has them"
-        )
-
-
 class Waiting:
     """Tells the person what a trial waits for: after :data:`FIRST_S` seconds, then every :data:`AGAIN_S`.
 
@@ -85,16 +66,13 @@ class Waiting:
 
     Args:
         observer: is told.
-        cpus: CPUs that a trial asks.
-        gpus: GPUs that a trial asks.
+        demand: what a trial asks.
         clock: seconds from any start.
     """
 
-    def __init__(
-        self, observer: Observer, cpus: float, gpus: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, observer: Observer, demand: Demand, clock: Callable[[], float] = time.monotonic) -> None:
         self._observer = observer
-        self._asked = _amounts(cpus, gpus)
+        self._demand = demand
         self._clock = clock
         self._due = clock() + FIRST_S
 
@@ -110,8 +88,9 @@ class Waiting:
             self._due = now + AGAIN_S
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
             self._observer.note(
-                f"waiting for a free worker: a trial asks {self._asked}; the cluster has "
-                f"{_amounts(free.get('CPU', 0), free.get('GPU', 0))} free now"
+                f"waiting for a free worker: a trial asks {self._demand}; the cluster has "
+                f"{amounts(free.get('CPU', 0), free.get('GPU', 0))} free now"
+                f"{' on all its machines together' if self._demand.placed else ''}"
             )
 
 
@@ -140,17 +119,3 @@ def _check_reachable(cluster: str) -> None:
 
 def _init(**settings: Any) -> None:  # noqa: ANN401
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **settings)
-
-
-def _machines() -> list[dict[str, float]]:
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-
-
-def _fits(cpus: float, gpus: float, machine: dict[str, float]) -> int:
-    asked = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount > 0}
-    # Half a GPU fits twice although floats may say 1.9999….
-    return min(int(machine.get(name, 0) / amount + 1e-9) for name, amount in asked.items())
-
-
-def _amounts(cpus: float, gpus: float) -> str:
-    return " and ".join(f"{n:g} {name}{'' if n == 1 else 's'}" for n, name in ((cpus, "CPU"), (gpus, "GPU")))

@@ -16,9 +16,11 @@ from ray.exceptions import RayError, RayTaskError
 
 from headtune.errors import InputError, MeasurementError
 from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, LossReporter, WaitReporter
-from headtune.execute.cluster import Waiting, capacity, check_capacity, start
+from headtune.execute.cluster import Waiting, start
+from headtune.execute.demand import Demand
 from headtune.execute.interrupts import deferred_interrupts, immediate_interrupts
 from headtune.execute.loss import why_lost
+from headtune.execute.machines import capacity, located
 from headtune.execute.quiet import quiet_ray
 from headtune.execute.trainable import packed, pinned, train
 from headtune.trial.contract import Broker, Observer, Silent
@@ -38,10 +40,14 @@ class RayExecutor:
         gpus: GPUs per trial; a fraction shares one.
         concurrent: trials at once; as many as the resources hold if ``None``.
         cluster: ``local`` starts Ray on this machine; else the address of a running cluster, or ``auto``.
+        node: address or host name of the one machine of the cluster that trials run on; any if ``None``. Each machine
+            has a lane of its own.
+        accelerator: Ray's name for the accelerator of the machines that trials run on, such as ``A100``; any if
+            ``None``.
         observer: hears what trials wait for.
 
     Raises:
-        InputError: the cluster cannot hold one trial, or cannot be reached.
+        InputError: the cluster cannot hold one trial where it is to run, or cannot be reached.
     """
 
     def __init__(
@@ -51,18 +57,21 @@ class RayExecutor:
         gpus: float = 0,
         concurrent: int | None = None,
         cluster: str = "local",
+        node: str | None = None,
+        accelerator: str | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._cpus, self._gpus, self._observer = cpus, gpus, observer or Silent()
+        asked = Demand(cpus=cpus, gpus=gpus, node=node, accelerator=accelerator)
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
             start(cluster, cpus * (concurrent or 1))
         try:
-            check_capacity(cluster, cpus, gpus)
+            self._demand = located(cluster, asked)
         except InputError:
             self.close()
             raise
-        fit = capacity(cpus, gpus)
+        fit = capacity(self._demand)
         self.slots = fit if concurrent is None else min(concurrent, fit)
 
     def run(self, broker: Broker, setup: TrialSetup) -> None:
@@ -70,7 +79,8 @@ class RayExecutor:
         folder = Path(tempfile.mkdtemp(prefix="headtune-tune-"))
         bridge = Bridge(broker, lane_of(setup) if setup.device == "cpu" else None)
         trainable = tune.with_resources(
-            tune.with_parameters(train, setup=packed(setup)), {"cpu": self._cpus, "gpu": self._gpus}
+            tune.with_parameters(train, setup=packed(setup)),
+            {"cpu": self._cpus, "gpu": self._gpus, **self._demand.marks},
         )
         try:
             with quiet_ray(), deferred_interrupts() as interrupt:
@@ -99,7 +109,13 @@ class RayExecutor:
             MeasurementError: the worker was lost.
         """
         work = packed((job, args))
-        placed = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0, num_returns="streaming")
+        placed = ray.remote(
+            num_cpus=self._cpus,
+            num_gpus=self._gpus,
+            resources=self._demand.marks,
+            max_retries=0,
+            num_returns="streaming",
+        )
         remote: Any = placed(pinned)
         waiting = self._waiting()
         with quiet_ray(), immediate_interrupts():
@@ -123,7 +139,7 @@ class RayExecutor:
             ray.shutdown()
 
     def _waiting(self) -> Waiting:
-        return Waiting(self._observer, self._cpus, self._gpus)
+        return Waiting(self._observer, self._demand)
 
 
 def _lost(error: RayError) -> MeasurementError:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headtune.errors import InputError
-from headtune.pareto.objective import Direction
+from headtune.pareto.objective import Direction, is_latency, is_measured
 from headtune.report.front_rows import Estimate, FrontRow
-from headtune.report.wording import is_measured
 from headtune.study.noise import SeedNoise
 from headtune.study.record import StudyRecord
-from headtune.timing import compare
+from headtune.timing import LatencyProfile, compare
 
 
 class Judgement(StrEnum):
@@ -62,7 +61,11 @@ def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Chan
             continue
         noise = _noise(record, [finalist.quality.get(metric, ()) for finalist in record.finalists])
         estimates = row.quality.get(metric), against.quality.get(metric)
-        doubt = _doubt_of_latency(row, against) if metric == "latency_ms" else _doubt(*estimates, noise)
+        doubt = (
+            _doubt_of_latency(row.profile(metric), against.profile(metric))
+            if is_latency(metric)
+            else _doubt(*estimates, noise)
+        )
         judged = _judge(direction_of(record, metric), ours - theirs)
         found.append(_change(metric, ours, theirs, judged=judged, doubt=doubt))
     return tuple(found)
@@ -114,11 +117,11 @@ def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> 
     return None if noise.differ(ours.values, theirs.values) else Judgement.NOISE
 
 
-def _doubt_of_latency(row: FrontRow, against: FrontRow) -> Judgement | None:
+def _doubt_of_latency(ours: LatencyProfile | None, theirs: LatencyProfile | None) -> Judgement | None:
     """The same for two latencies: they differ by no more than both their noise, or nothing is known of it."""
-    if row.latency is None or against.latency is None:
+    if ours is None or theirs is None:
         return None
     try:
-        return None if compare(row.latency, against.latency).significant else Judgement.NOISE
+        return None if compare(ours, theirs).significant else Judgement.NOISE
     except InputError:
         return Judgement.UNLIKE

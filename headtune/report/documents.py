@@ -12,7 +12,9 @@ from headtune.pareto.objective import Objective
 from headtune.report.front_rows import Estimate, FrontRow, front_table
 from headtune.report.search_front import front_hypervolume, front_trials, objective_values
 from headtune.report.tally import outcome_counts, trained_trials
-from headtune.study.record import StudyRecord
+from headtune.study.record import LatencyRange, StudyRecord
+from headtune.timing.lengths import profiles_to_json
+from headtune.timing.profile import LatencyProfile
 from headtune.trial.record import TrialRecord
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -40,31 +42,45 @@ def front_document(record: StudyRecord) -> Json:
 
 
 def latency_document(record: StudyRecord) -> Json:
-    """What ``latency.json`` holds: the protocol, the versions, the range found before training, every profile."""
+    """What ``latency.json`` holds: the protocol, the versions, the range found before training, every profile.
+
+    Where several sequence lengths are timed, all of it is at the longest, and ``shorter`` has the same at the others.
+    """
     timed = record.latency_range
     return _clean(
         {
             "protocol": None if record.latency is None else asdict(record.latency),
             "versions": dict(record.versions),
-            "reference_ms": None if timed is None else timed.reference_ms,
-            "range": {}
-            if timed is None
-            else {
-                name: {"plan": timed.plans[name].to_json(), "profile": profile.to_json()}
-                for name, profile in timed.profiles.items()
+            **_range(timed),
+            "shorter": {
+                str(length): _range(other) for length, other in ({} if timed is None else timed.shorter).items()
             },
             "trials": [
-                {"number": trial.number, "plan": trial.plan.to_json(), "profile": trial.latency.to_json()}
+                {"number": trial.number, "plan": trial.plan.to_json(), **_profiles(trial.latency, trial.shorter)}
                 for trial in (*record.trials, *record.verify_trials)
                 if trial.latency is not None
             ],
             "finalists": [
-                {"labels": one.labels, "plan": one.plan.to_json(), "profile": one.latency.to_json()}
+                {"labels": one.labels, "plan": one.plan.to_json(), **_profiles(one.latency, one.shorter)}
                 for one in record.finalists
                 if one.latency is not None
             ],
         }
     )
+
+
+def _range(found: LatencyRange | None) -> dict[str, object]:
+    if found is None:
+        return {"reference_ms": None, "range": {}}
+    plans = {
+        name: {"plan": found.plans[name].to_json(), "profile": profile.to_json()}
+        for name, profile in found.profiles.items()
+    }
+    return {"reference_ms": found.reference_ms, "range": plans}
+
+
+def _profiles(longest: LatencyProfile, shorter: Mapping[int, LatencyProfile]) -> dict[str, object]:
+    return {"profile": longest.to_json(), "shorter": profiles_to_json(shorter)}
 
 
 def _study(record: StudyRecord) -> dict[str, object]:
@@ -123,6 +139,7 @@ def _row(row: FrontRow) -> dict[str, object]:
         "test": _estimates(row.test),
         "measured": dict(row.measured),
         "latency": None if row.latency is None else row.latency.to_json(),
+        "shorter": profiles_to_json(row.shorter),
     }
 
 

@@ -6,6 +6,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headtune.pareto.objective import is_latency
 from headtune.report.figure_style import Picture, house_style, new_figure, settle
 from headtune.report.front_panel import draw_panel, write_letters
 from headtune.report.front_points import Axis, Dot, Standing, dots, picture_axes
@@ -63,7 +64,7 @@ def _caption(record: StudyRecord, rows: Sequence[FrontRow], pairs: Sequence[tupl
     if any(row.verified for row in rows):
         how = "retrained with new seeds" if record.verify_trials else "timed again"
         said.append(f"Filled marks were {how}; their bars are one standard deviation over seeds")
-        timed = any(axis.metric == "latency_ms" for pair in pairs for axis in pair)
+        timed = any(is_latency(axis.metric) for pair in pairs for axis in pair)
         said[-1] += ", or the 95 % interval of the latency." if timed else "."
         if record.verify_trials:
             said.append("Dots and the front are single trainings with the search's seed; verified plans may miss it.")

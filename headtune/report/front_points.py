@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headtune.pareto.objective import Objective
+from headtune.pareto.objective import LATENCY, Objective, is_latency
 from headtune.study.record import StudyRecord
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
@@ -55,12 +55,8 @@ def picture_axes(record: StudyRecord) -> tuple[tuple[Axis, Axis], ...]:
     others = [objective for objective in record.objectives if objective != quality]
     if others:
         return tuple((Axis(objective=other), Axis(objective=quality)) for other in others)
-    timed = any("latency_ms" in trial.metrics for trial in record.trials)
-    beside = next(
-        metric
-        for metric in (("latency_ms", "parameters") if timed else ("parameters", "latency_ms"))
-        if metric != quality.metric
-    )
+    timed = sorted({metric for trial in record.trials for metric in trial.metrics if is_latency(metric)})  # bare: first
+    beside = next(metric for metric in (*timed, "parameters", LATENCY) if metric != quality.metric)
     return (
         (Axis(objective=Objective(metric=beside, direction="minimize"), is_objective=False), Axis(objective=quality)),
     )

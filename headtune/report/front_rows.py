@@ -3,15 +3,15 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 
 from headtune.heads.plan import HeadPlan
 from headtune.heads.site import Hold
-from headtune.pareto.objective import MEASURED_METRICS
+from headtune.pareto.objective import MEASURED_METRICS, is_latency, is_measured
 from headtune.report.search_front import front_trials
-from headtune.report.wording import is_measured
 from headtune.study.record import Finalist, StudyRecord
+from headtune.timing.lengths import profile_of
 from headtune.timing.profile import LatencyProfile
 from headtune.trial.outcome import Outcome
 from headtune.trial.params import ParamValue
@@ -64,6 +64,8 @@ class FrontRow:
         quality: the task's metrics by name.
         test: the task's test metrics by name; empty unless verified.
         measured: ``latency_ms``, ``parameters``, ``peak_memory_mb``, as far as they are known.
+        latency: the profile at the longest sequence length that was timed; ``None`` where nothing was.
+        shorter: those at the other lengths.
     """
 
     letter: str
@@ -84,6 +86,7 @@ class FrontRow:
     latency: LatencyProfile | None
     hold: Hold
     weights: Weights
+    shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
 
     @property
     def seeds(self) -> int:
@@ -100,14 +103,17 @@ class FrontRow:
         """The standard deviation over seeds; ``None`` for a measured metric and with one seed."""
         return self.quality[metric].deviation if metric in self.quality else None
 
-    @property
-    def latency_interval_ms(self) -> tuple[float, float] | None:
-        """95 % interval of ``latency_ms``: that of the ratio to the present plan, on the frozen reference's scale."""
-        value = self.measured.get("latency_ms")
-        if self.latency is None or value is None or self.latency.ratio == 0:
+    def profile(self, metric: str) -> LatencyProfile | None:
+        """The profile behind a latency metric; ``None`` for any other metric, and where nothing was timed."""
+        return profile_of(metric, self.latency, self.shorter) if is_latency(metric) else None
+
+    def interval_ms(self, metric: str) -> tuple[float, float] | None:
+        """95 % interval of a latency metric: that of the ratio to the present plan, on the frozen reference's scale."""
+        value, profile = self.measured.get(metric), self.profile(metric)
+        if profile is None or value is None or profile.ratio == 0:
             return None
-        scale = value / self.latency.ratio
-        return self.latency.ratio_interval[0] * scale, self.latency.ratio_interval[1] * scale
+        scale = value / profile.ratio
+        return profile.ratio_interval[0] * scale, profile.ratio_interval[1] * scale
 
 
 def front_table(record: StudyRecord) -> tuple[FrontRow, ...]:
@@ -157,6 +163,7 @@ def _finalist_row(record: StudyRecord, index: int, front: Set[int]) -> FrontRow:
         test={name: Estimate(values=values) for name, values in finalist.test.items() if values},
         measured=finalist.measured,
         latency=finalist.latency,
+        shorter=finalist.shorter,
         hold=record.hold,
         weights=record.weights,
     )
@@ -180,6 +187,7 @@ def _searched_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Fr
         test={},
         measured={name: value for name, value in trial.metrics.items() if is_measured(name)},
         latency=trial.latency,
+        shorter=trial.shorter,
         hold=record.hold,
         weights=record.weights,
     )

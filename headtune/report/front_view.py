@@ -83,8 +83,8 @@ def ends(row: FrontRow, metric: str) -> tuple[float, ...]:
 
 def reach(row: FrontRow, metric: str) -> Point:
     """How far the plan's error bar reaches below and above its value."""
-    value, interval = row.value(metric), row.latency_interval_ms
-    if metric == "latency_ms" and value is not None and interval is not None:
+    value, interval = row.value(metric), row.interval_ms(metric)
+    if value is not None and interval is not None:
         return max(0.0, value - interval[0]), max(0.0, interval[1] - value)
     deviation = row.deviation(metric) or 0.0
     return deviation, deviation

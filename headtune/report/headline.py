@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headtune.pareto.objective import is_latency, length_of
 from headtune.report.changes import Change, changes, shown_metrics, unjudged_changes
 from headtune.report.front_rows import Estimate, FrontRow, row_labelled
 from headtune.report.tally import failed_trials, tally_sentence, trained_trials
@@ -96,13 +97,19 @@ def _constraints(record: StudyRecord) -> tuple[str, ...]:
 
 
 def _limits(record: StudyRecord) -> tuple[str, ...]:
-    """How far the fastest plan that was timed is from the limit."""
-    limit, timed = record.limits.get("latency_ms"), record.latency_range
-    if limit is None or timed is None or not timed.profiles:
-        return ()
-    low, high = min(profile.ratio_interval for profile in timed.profiles.values())
-    fastest = interval((low * timed.reference_ms, high * timed.reference_ms))
-    return (f"The fastest plan of the profile takes {fastest} ms; the limit is {quantity('latency_ms', limit)}.",)
+    """How far the fastest plan that was timed is from each limit of a latency."""
+    said = []
+    for metric, limit in record.limits.items():
+        timed = record.latency_range.at(length_of(metric)) if is_latency(metric) and record.latency_range else None
+        if timed is None or not timed.profiles:
+            continue
+        low, high = min(profile.ratio_interval for profile in timed.profiles.values())
+        fastest = interval((low * timed.reference_ms, high * timed.reference_ms))
+        where = f" at length {length_of(metric)}" if length_of(metric) else ""
+        said.append(
+            f"The fastest plan of the profile takes {fastest} ms{where}; the limit is {quantity(metric, limit)}."
+        )
+    return tuple(said)
 
 
 def _tiles(record: StudyRecord, rows: Sequence[FrontRow], row: FrontRow) -> tuple[Tile, ...]:
@@ -132,7 +139,7 @@ def _tile(
         if estimate.deviation is not None:
             detail = f"mean ± standard deviation over {count(estimate.seeds, 'seed')}"
         return Tile(title=metric_title(metric), value=value.strip(), error=sign + error, detail=detail, against=against)
-    bounds = row.latency_interval_ms if metric == "latency_ms" else None
+    bounds = row.interval_ms(metric)
     detail = "" if bounds is None else f"95 % interval {interval(bounds)} ms"
     return Tile(
         title=metric_name(metric),

@@ -66,6 +66,7 @@ def render_page(record: StudyRecord, rows: Sequence[FrontRow], pictures: Mapping
             widest=_widest(compared),
             hypervolume=front_hypervolume(record),
             timed=any(row.latency is not None for row in rows),
+            at_longest=_at_longest(record),
             device=_device(record),
             failed=tally.failed_trials(record),
             tally=tally.tally_sentence(record),
@@ -95,6 +96,12 @@ def _device(record: StudyRecord) -> str:
     known = [] if record.latency_range is None else list(record.latency_range.profiles.values())
     known += [trial.latency for trial in record.trials if trial.latency is not None]
     return known[0].device_name if known else ""
+
+
+def _at_longest(record: StudyRecord) -> str:
+    """Which length a column of profiles is about, where several are timed."""
+    timed = record.latency_range
+    return f", at length {timed.length}" if timed is not None and timed.shorter else ""
 
 
 def _timing_notes(profile: LatencyProfile) -> str:

@@ -75,7 +75,7 @@ def _trial_row(record: StudyRecord, trial: TrialRecord, on_front: bool) -> Row:
         **_columns("metric", trial.metrics),
         **_columns("test", trial.test_metrics),
         **_columns("violation", trial.violations),
-        **_latency_columns(trial.latency),
+        **_latency_columns(trial.latency, trial.shorter),
         "reports": len(trial.curve),
         "last_report": trial.curve[-1][1] if trial.curve else None,
         **_columns("seconds", trial.seconds),
@@ -104,9 +104,18 @@ def _columns(group: str, values: Mapping[str, object]) -> Row:
     return {f"{group}:{name}": value for name, value in values.items()}
 
 
-def _latency_columns(profile: LatencyProfile | None) -> Row:
-    if profile is None:
+def _latency_columns(longest: LatencyProfile | None, shorter: Mapping[int, LatencyProfile]) -> Row:
+    """What was timed at the longest sequence length; at the others in columns that end in ``@`` and the length."""
+    if longest is None:
         return {}
+    others = [
+        {f"{name}@{length}": value for name, value in _profile_columns(profile).items()}
+        for length, profile in shorter.items()
+    ]
+    return {name: value for row in (_profile_columns(longest), *others) for name, value in row.items()}
+
+
+def _profile_columns(profile: LatencyProfile) -> Row:
     return {
         "latency:median_ms": profile.median_ms,
         "latency:p90_ms": profile.p90_ms,
@@ -124,7 +133,7 @@ def _latency_columns(profile: LatencyProfile | None) -> Row:
 def _verified_columns(row: FrontRow | None) -> Row:
     if row is None:
         return {"verified": False, "recommended": False}
-    latency = {name.partition(":")[2]: value for name, value in _latency_columns(row.latency).items()}
+    latency = {name.partition(":")[2]: value for name, value in _latency_columns(row.latency, row.shorter).items()}
     return {
         "verified": True,
         "recommended": row.recommended,

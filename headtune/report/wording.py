@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from headtune.heads.plan import HeadPlan
-from headtune.pareto.objective import MEASURED_METRICS, Objective
+from headtune.pareto.objective import Objective
 from headtune.trial.params import ParamValue
 
 _NAMES = {"latency_ms": "latency", "parameters": "parameters", "peak_memory_mb": "peak memory"}
@@ -34,11 +34,6 @@ def metric_name(metric: str) -> str:
 def unit_of(metric: str) -> str:
     """The unit that follows a value; empty for counts and for the task's own metrics."""
     return _UNITS.get(metric.partition("@")[0], "")
-
-
-def is_measured(metric: str) -> bool:
-    """Whether headtune measures the metric itself; every other metric comes from the task."""
-    return metric.partition("@")[0] in MEASURED_METRICS
 
 
 def baseline_words(label: str) -> str:

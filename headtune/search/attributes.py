@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from headtune.heads import HeadPlan
 from headtune.search.draft import Draft
 from headtune.timing import LatencyProfile
+from headtune.timing.lengths import profiles_from_json, profiles_to_json
 from headtune.trial.messages import Measurement
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
@@ -51,10 +52,12 @@ def born(record: TrialRecord) -> dict[str, Any]:
 
 def known(measurement: Measurement) -> dict[str, Any]:
     """What is known of a trial before it trains."""
-    found = {"metrics": dict(measurement.metrics)}
+    found: dict[str, Any] = {"metrics": dict(measurement.metrics)}
     if measurement.violations:
         found["violations"] = dict(measurement.violations)
-    return found if measurement.latency is None else found | {"latency": measurement.latency.to_json()}
+    if measurement.latency is not None:
+        found["latency"] = measurement.latency.to_json()
+    return found | ({"latency_shorter": profiles_to_json(measurement.shorter)} if measurement.shorter else {})
 
 
 def ended(record: TrialRecord, outcome: Outcome) -> dict[str, Any]:
@@ -124,6 +127,7 @@ def record_of(trial: FrozenTrial) -> TrialRecord:
         violations=kept.get("violations", {}),
         curve=draft.curve,
         latency=None if latency is None else LatencyProfile.from_json(latency),
+        shorter=profiles_from_json(kept.get("latency_shorter", {})),
         seconds=kept["seconds"],
         started=trial.datetime_start,
         ended=trial.datetime_complete,

@@ -80,6 +80,7 @@ class TrialBook:
             metrics=dict(measurement.metrics),
             violations=dict(measurement.violations),
             latency=measurement.latency,
+            shorter=dict(measurement.shorter),
         )
 
     def reported(self, record: TrialRecord, step: int, value: float) -> TrialRecord:

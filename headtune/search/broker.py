@@ -110,7 +110,7 @@ class SearchBroker:
         self._earlier_s = float(ledger.recall("elapsed_s") or 0.0)
         self._began = self._spent = time.monotonic()
         self._ending = ""
-        self._misfit = ""
+        self._misfit = self._misplaced = ""
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
@@ -126,9 +126,14 @@ class SearchBroker:
         """Why the task does not fit the study, so that the search ended at once; empty where it does."""
         return self._misfit
 
+    @property
+    def misplaced(self) -> str:
+        """Why latencies cannot be compared where the trials ran, so that the search ended; empty where they can."""
+        return self._misplaced
+
     def propose(self) -> TrialRequest | Signal:
         """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
-        if self._misfit:
+        if self._misfit or self._misplaced:
             return Signal.DONE
         tally = self._tally()
         signal = self._budget.signal(tally)
@@ -167,6 +172,10 @@ class SearchBroker:
     def finish(self, number: int, result: TrialResult) -> None:
         """Remember how a trial ended; a second call is ignored."""
         self.beat()  # a driver that lost the study, or its file, has nothing to say of a trial
+        if result.misplaced:
+            self._misplaced = result.message
+            self._course.mislaid(number, result)
+            return
         self._course.finish(number, result)
         if result.outcome is Outcome.OK:
             self._misfit = ""

@@ -147,6 +147,13 @@ class Course:
         self.observer.trial(record)
         return record
 
+    def mislaid(self, number: int, result: TrialResult) -> None:
+        """Leave the trial's training to be started again where it belongs: it says nothing of its plan."""
+        flight = self._flights.pop(number, None)
+        if flight is not None:
+            self.book.supersede(number, "lost", result.message)
+            self.observer.note(f"{flight.record.title}: {result.message}")
+
     def lost(self, number: int, reason: str) -> None:
         """Start the trial's training again, before anything else, unless it lost its worker too often."""
         flight = self._flights.get(number)

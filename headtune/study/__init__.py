@@ -1,8 +1,12 @@
 """The loop that most people meet: check, profile, search, verify, and what comes of it."""
 
+from headtune.study.against import Change, beside_present, changes, read_latencies
 from headtune.study.asking import AskedTrial
 from headtune.study.checking import Checked, check
+from headtune.study.details import HeadCost, ProfileDetails
+from headtune.study.driver import measuring_executor
 from headtune.study.finalists import front_of
+from headtune.study.findings import profile_findings
 from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
@@ -12,11 +16,14 @@ from headtune.study.spec import ExecutorName, Resources, SearchOptions, StudySpe
 
 __all__ = [
     "AskedTrial",
+    "Change",
     "Checked",
     "ExecutorName",
     "Finalist",
+    "HeadCost",
     "LatencyRange",
     "Profile",
+    "ProfileDetails",
     "Resources",
     "SearchOptions",
     "Study",
@@ -24,9 +31,14 @@ __all__ = [
     "StudySpec",
     "Verdict",
     "VerifyOptions",
+    "beside_present",
+    "changes",
     "check",
     "front_of",
+    "measuring_executor",
     "profile",
+    "profile_findings",
     "read",
+    "read_latencies",
     "search",
 ]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 import headtune.rules as rules
-from headtune.errors import Infeasible, InputError
+from headtune.errors import Infeasible, InputError, SpecError
 from headtune.execute import InlineExecutor
 from headtune.heads import HeadPlan
-from headtune.pareto import MEASURED_METRICS
+from headtune.pareto.objective import is_measured
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
+from headtune.study.preparing import asked_metrics
 from headtune.study.spec import StudySpec
 from headtune.trial import Outcome, ParamValue, Silent, TrialRequest, TrialResult, TrialSetup
 from headtune.trial.build import build_planned
@@ -122,7 +123,16 @@ class Asking:
 
     @classmethod
     def begin(cls, spec: StudySpec) -> "Asking":
-        """Take the study's lease, check it, and profile in this process."""
+        """Take the study's lease, check it, and profile in this process.
+
+        Raises:
+            SpecError: the study binds its latency to some machine.
+        """
+        if spec.resources.elsewhere:
+            raise SpecError(
+                f"ask: it times in this process, which {spec.resources.elsewhere} does not bind; leave that out, or "
+                "use run(), which places trials"
+            )
         # Without an end in sight nothing can be enumerated; the Gaussian process learns most from few trials.
         sampler = "gp" if spec.search.sampler == "auto" else spec.search.sampler
         spec = replace(spec, search=replace(spec.search, trials=UNBOUNDED, sampler=sampler))
@@ -134,8 +144,7 @@ class Asking:
         except BaseException:
             ledger.close()
             raise
-        wanted = [goal.metric for goal in spec.objectives] + [limit.metric for limit in spec.limits]
-        return cls(ledger, broker, setup, tuple(name for name in dict.fromkeys(wanted) if name in MEASURED_METRICS))
+        return cls(ledger, broker, setup, tuple(filter(is_measured, asked_metrics(spec))))
 
     def opened(self, request: TrialRequest) -> AskedTrial:
         """The trial of a request, open from now on."""

@@ -68,7 +68,7 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     # Built first and let go of, so that the generators stand as a single build leaves them.
     other = weight_digests(build_model(task, baseline_params(spec), spec.seed ^ 1)) if trained else {}
     model = build_model(task, baseline_params(spec), spec.seed)
-    inputs = probe_inputs(task, spec.latency.lengths[0])
+    inputs = probe_inputs(task, spec.latency)
     sites = find_sites(model, inputs)
     kept = kept_digest(model, other, sites) if trained else ""
     space = SearchSpace.of(sites, spec.space, trained=trained)

@@ -42,8 +42,21 @@ def executor_of(spec: StudySpec, observer: Observer) -> Executor:
 
     asked = spec.resources
     return RayExecutor(
-        cpus=asked.cpus, gpus=asked.gpus, concurrent=asked.concurrent, cluster=asked.cluster, observer=observer
+        cpus=asked.cpus,
+        gpus=asked.gpus,
+        concurrent=asked.concurrent,
+        cluster=asked.cluster,
+        node=asked.node,
+        accelerator=asked.accelerator,
+        observer=observer,
     )
+
+
+def measuring_executor(spec: StudySpec, observer: Observer) -> Executor:
+    """Who only measures: this process, unless trials run on other machines than this one."""
+    if spec.resources.cluster == "local" and not spec.resources.elsewhere:
+        return InlineExecutor()
+    return executor_of(spec, observer)
 
 
 def check_and_remember(spec: StudySpec, ledger: Ledger, observer: Observer) -> Checked:
@@ -111,6 +124,6 @@ def broker_of(
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,
-        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.needs_latency else None,
+        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.timed else None,
     )
     return SearchBroker(ledger, checked.space, rules, baselines=checked.baselines.plans, observer=observer)

@@ -59,7 +59,7 @@ def planned_model(spec: StudySpec, text: str | None = None) -> PlannedModel:
     record = read(spec)
     plan, params = _chosen(spec, record, text)
     task = spec.task.load()
-    inputs = probe_inputs(task, spec.latency.lengths[0])
+    inputs = probe_inputs(task, spec.latency)
     skeleton = Skeleton(plan=plan, hold=record.hold, params=params)
     saved = _saved(spec.output, plan, params)
     if saved is not None:

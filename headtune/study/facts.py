@@ -7,6 +7,7 @@ from typing import Any
 from headtune.heads import AttentionSite, HeadPlan
 from headtune.study.record import Finalist, LatencyRange, Verdict
 from headtune.timing import LatencyProfile
+from headtune.timing.lengths import profiles_from_json, profiles_to_json
 
 
 def sites_to_json(sites: tuple[AttentionSite, ...]) -> list[dict[str, Any]]:
@@ -35,6 +36,7 @@ def range_to_json(found: LatencyRange) -> dict[str, Any]:
         "plans": plans_to_json(found.plans),
         "profiles": {name: profile.to_json() for name, profile in found.profiles.items()},
         "reference_ms": found.reference_ms,
+        "shorter": {str(length): range_to_json(other) for length, other in found.shorter.items()},
     }
 
 
@@ -44,6 +46,7 @@ def range_from_json(data: Mapping[str, Any]) -> LatencyRange:
         plans=plans_from_json(data["plans"]),
         profiles={name: LatencyProfile.from_json(profile) for name, profile in data["profiles"].items()},
         reference_ms=data["reference_ms"],
+        shorter={int(length): range_from_json(other) for length, other in data.get("shorter", {}).items()},
     )
 
 
@@ -60,6 +63,7 @@ def finalist_to_json(finalist: Finalist) -> dict[str, Any]:
         "tied_with_best": finalist.tied_with_best,
         "feasible": finalist.feasible,
         "in_space": finalist.in_space,
+        "shorter": profiles_to_json(finalist.shorter),
     }
 
 
@@ -76,6 +80,7 @@ def finalist_from_json(data: Mapping[str, Any]) -> Finalist:
         tied_with_best=data["tied_with_best"],
         feasible=data["feasible"],
         in_space=data["in_space"],
+        shorter=profiles_from_json(data.get("shorter", {})),
     )
 
 

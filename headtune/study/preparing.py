@@ -9,6 +9,7 @@ from headtune.study.checking import Checked, baseline_params
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
 from headtune.timing import LatencyProtocol, resolve
+from headtune.timing.lengths import timed_lengths
 from headtune.trial.setup import TrialSetup
 
 
@@ -20,6 +21,10 @@ def protocol_of(spec: StudySpec) -> LatencyProtocol:
     """
     device = "cuda" if spec.resources.gpus > 0 else "cpu"
     protocol = spec.latency
+    remote = spec.executor == "ray" and spec.resources.cluster != "local" and spec.resources.gpus > 0
+    if remote and protocol.device in ("auto", "cuda"):
+        # This process needs no GPU of its own, and Ray shows a worker no others than the trial's.
+        return replace(protocol, device="cuda:0", threads=protocol.threads or spec.resources.cpus)
     place = f"latency.device is {protocol.device}"
     if protocol.device == "auto":
         place = f"resources.gpus is {spec.resources.gpus:g}, which must be 0 without a GPU"
@@ -31,10 +36,14 @@ def protocol_of(spec: StudySpec) -> LatencyProtocol:
 
 
 def needs(spec: StudySpec, metric: str) -> bool:
-    """Whether *metric* is an objective or limited."""
-    return any(goal.metric == metric for goal in spec.objectives) or any(
-        limit.metric == metric for limit in spec.limits
-    )
+    """Whether *metric*, at whatever sequence length, is an objective or limited."""
+    return any(asked.partition("@")[0] == metric for asked in asked_metrics(spec))
+
+
+def asked_metrics(spec: StudySpec) -> tuple[str, ...]:
+    """The metrics that are objectives or limited, each once."""
+    named = [goal.metric for goal in spec.objectives] + [limit.metric for limit in spec.limits]
+    return tuple(dict.fromkeys(named))
 
 
 def trial_setup(
@@ -46,6 +55,8 @@ def trial_setup(
     found: LatencyRange | None = None,
 ) -> TrialSetup:
     """What every worker of the study needs; without *found* nothing is timed against a reference yet."""
+    latency = protocol_of(spec)
+    timed = timed_lengths(asked_metrics(spec), latency)
     return TrialSetup(
         task=spec.task,
         sites=checked.sites,
@@ -54,12 +65,15 @@ def trial_setup(
         objectives=spec.objectives,
         head_dim=spec.space.head_dim,
         limits=limits or {},
-        latency=protocol_of(spec),
-        needs_latency=needs(spec, "latency_ms"),
+        latency=latency,
+        timed=timed,
         needs_memory=needs(spec, "peak_memory_mb"),
         present=checked.baselines["present"],
         ranking=ranking,
-        reference_ms=None if found is None else found.reference_ms,
+        reference_ms={}
+        if found is None
+        else {metric: found.at(length).reference_ms for metric, length in timed.items()},
+        reference_device="" if found is None else found.device_name,
         baseline_params=baseline_params(spec),
         threads=spec.resources.cpus,
         device="cuda" if spec.resources.gpus > 0 else "cpu",

@@ -5,10 +5,14 @@ from dataclasses import dataclass, replace
 
 from headtune.errors import Infeasible
 from headtune.heads import HeadPlan, HeadRanking, Limit
+from headtune.pareto.objective import LATENCY, is_latency, length_of
 from headtune.study.checking import Checked, baseline_params
+from headtune.study.detailing import Measuring, detail
+from headtune.study.details import ProfileDetails
 from headtune.study.preparing import trial_setup
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
+from headtune.timing.lengths import every_length
 from headtune.trial.contract import Executor, Observer, Silent
 from headtune.trial.forks import one_process
 from headtune.trial.measuring import Candidate, Profiled, profile_candidates
@@ -22,12 +26,14 @@ class Profile:
     """What was measured of some plans before any training.
 
     Attributes:
-        measured: plan name → metric → value; ``latency_ms`` is ratio × reference.
+        measured: plan name → metric → value; a latency is ratio × reference.
         latency: plans and profiles by name, with the reference; ``None`` where no latency was asked for.
+        details: what the pass is made of and what a head costs where; ``None`` where it was not asked for.
     """
 
     measured: Mapping[str, Mapping[str, float]]
     latency: LatencyRange | None
+    details: ProfileDetails | None = None
 
 
 @one_process()
@@ -39,6 +45,7 @@ def profile(
     plans: Mapping[str, HeadPlan] | None = None,
     latency: bool | None = None,
     ranking: HeadRanking | None = None,
+    details: bool = False,
 ) -> Profile:
     """Measure the smallest, the rule's, the present and the largest plan in a worker like the trials'.
 
@@ -48,26 +55,48 @@ def profile(
         plans: what to measure instead of :data:`PROFILED`; the present plan is always added.
         latency: whether to time; by default where an objective or a limit needs it.
         ranking: which trained heads stay, where they are kept; it does not move what is measured.
+        details: whether to take the pass apart and to time more plans, which tell what a head costs at each site.
     """
-    (observer or Silent()).phase("profile", "timing plans before any training")
+    observer = observer or Silent()
+    observer.phase("profile", "timing plans before any training")
     chosen = dict(plans) if plans is not None else {name: checked.baselines[name] for name in PROFILED}
     chosen.setdefault("present", checked.baselines["present"])
     setup = trial_setup(spec, checked, ranking=ranking)
-    if latency is not None:
-        setup = replace(setup, needs_latency=latency)
+    if latency or details:
+        setup = replace(setup, timed={**every_length(setup.latency), **setup.timed})
+    elif latency is not None:
+        setup = replace(setup, timed={})
     distinct = list(dict.fromkeys(chosen.values()))
     candidates = [Candidate(plan=plan, params=baseline_params(spec)) for plan in distinct]
     found = dict(zip(distinct, executor.call(profile_candidates, setup, candidates), strict=True))
-    return _profile(chosen, {name: found[plan] for name, plan in chosen.items()})
+    seen = _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
+    if not details:
+        return seen
+    longest = setup.latency.lengths[-1]  # where attention weighs most
+    work = Measuring(
+        spec=spec,
+        space=checked.space,
+        setup=replace(setup, latency=setup.latency.at(longest), timed={LATENCY: longest}),
+        executor=executor,
+        say=lambda doing: observer.phase("profile", doing),
+    )
+    known = {plan: one.latency for plan, one in found.items() if one.latency is not None}
+    return replace(seen, details=detail(work, chosen, known))
 
 
-def _profile(plans: Mapping[str, HeadPlan], found: Mapping[str, Profiled]) -> Profile:
-    profiles = {name: seen.latency for name, seen in found.items() if seen.latency is not None}
+def _profile(plans: Mapping[str, HeadPlan], found: Mapping[str, Profiled], timed: Mapping[str, int | None]) -> Profile:
+    ranges = {length: _range(plans, found, length) for length in found["present"].latencies}
     span = None
-    if profiles:
-        span = LatencyRange(plans=plans, profiles=profiles, reference_ms=profiles["present"].median_ms)
-    reference_ms = None if span is None else span.reference_ms
+    if ranges:
+        *shorter, longest = ranges
+        span = replace(ranges[longest], shorter={length: ranges[length] for length in shorter if length is not None})
+    reference_ms = {metric: ranges[length].reference_ms for metric, length in timed.items()}
     return Profile(measured={name: seen.metrics(reference_ms) for name, seen in found.items()}, latency=span)
+
+
+def _range(plans: Mapping[str, HeadPlan], found: Mapping[str, Profiled], length: int | None) -> LatencyRange:
+    profiles = {name: seen.latencies[length] for name, seen in found.items()}
+    return LatencyRange(plans=plans, profiles=profiles, reference_ms=profiles["present"].median_ms)
 
 
 def resolve_limits(limits: tuple[Limit, ...], seen: Profile) -> dict[str, float]:
@@ -91,9 +120,10 @@ def resolve_limits(limits: tuple[Limit, ...], seen: Profile) -> dict[str, float]
 
 
 def _lower_end(metric: str, name: str, value: float, seen: Profile) -> float:
-    if metric != "latency_ms" or seen.latency is None:
+    if not is_latency(metric) or seen.latency is None:
         return value
-    return min(value, seen.latency.profiles[name].ratio_interval[0] * seen.latency.reference_ms)
+    found = seen.latency.at(length_of(metric))
+    return min(value, found.profiles[name].ratio_interval[0] * found.reference_ms)
 
 
 def _unmet(limit: Limit, most: float, values: Mapping[str, float]) -> str:

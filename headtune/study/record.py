@@ -24,11 +24,32 @@ class LatencyRange:
         plans: ``smallest``, ``rule``, ``present``, ``largest`` → plan.
         profiles: the same names → profile.
         reference_ms: the frozen median of the present plan, in ms.
+        shorter: the same at the other sequence lengths, where several are timed; all else is at the longest.
     """
 
     plans: Mapping[str, HeadPlan]
     profiles: Mapping[str, LatencyProfile]
     reference_ms: float
+    shorter: Mapping[int, "LatencyRange"] = field(default_factory=dict)
+
+    def at(self, length: int | None) -> "LatencyRange":
+        """What was found at one of the lengths that were timed."""
+        return self if length is None else self.shorter.get(length, self)
+
+    @property
+    def by_length(self) -> tuple["LatencyRange", ...]:
+        """What was found at each length that was timed, ascending."""
+        return *self.shorter.values(), self
+
+    @property
+    def length(self) -> int | None:
+        """The sequence length; ``None`` where the study names none, or nothing was timed."""
+        return next((profile.protocol.length for profile in self.profiles.values()), None)
+
+    @property
+    def device_name(self) -> str:
+        """What the device calls itself that all of it was timed on; empty where nothing was."""
+        return next((profile.device_name for profile in self.profiles.values()), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +59,8 @@ class Finalist:
     Attributes:
         labels: baselines that are this plan (``present``, ``rule``, …); empty for a plan the search found.
         measured: ``latency_ms``, ``parameters``, ``peak_memory_mb``, as far as the study asks.
-        latency: its new profile; ``None`` where the study needs no latency.
+        latency: its new profile, at the longest sequence length; ``None`` where the study needs no latency.
+        shorter: its new profiles at the other lengths, where several are timed.
         quality: metric → value per seed, in the order of the repeats.
         test: metric of ``Task.test`` → value per seed; empty without ``test``.
         tied_with_best: whether its quality is not significantly worse than the best finalist's.
@@ -56,6 +78,7 @@ class Finalist:
     tied_with_best: bool
     feasible: bool
     in_space: bool = True
+    shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         values = [f"{metric}={mean(row):.6g}" for metric, row in self.quality.items() if row]

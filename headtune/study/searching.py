@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from headtune.errors import OtherDeviceError
 from headtune.search import Ledger
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
@@ -22,6 +23,7 @@ def search(spec: StudySpec, observer: Observer | None = None) -> StudyRecord:
     Raises:
         InputError: something given is wrong; no epoch was paid, but for a MetricError, which the first training shows.
         Infeasible: no plan can meet the constraints; the message says what is achievable.
+        OtherDeviceError: a trial was timed on another device than the present plan; what came to its end is kept.
         TrialError: no trial was trained to its end, in the search or in the verification.
         KeyboardInterrupt: the person ended it; every finished trial is kept.
     """
@@ -50,6 +52,8 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         if broker.misfit:
             ledger.abandon()
             raise misfit(broker.misfit)
+        if broker.misplaced:
+            raise OtherDeviceError(broker.misplaced)
         chosen = _finalists(spec, ledger, broker.ending)
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
     finally:

@@ -9,11 +9,14 @@ from types import TracebackType
 
 import headtune.rules as rules
 from headtune.errors import InputError, SpecError, TaskError
+from headtune.execute import InlineExecutor
 from headtune.heads import Constraint, HeadDimConstraint, SpaceOptions
 from headtune.pareto import Objective, ParetoFront
 from headtune.study.asking import AskedTrial, Asking
+from headtune.study.checking import check
 from headtune.study.finalists import front_of
 from headtune.study.narrator import Narrator
+from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
 from headtune.study.record import StudyRecord
 from headtune.study.searching import search
@@ -133,6 +136,22 @@ class Study:
         _together(options, spec)
         self.close()
         return search(replace(spec(), search=options()), observer or Narrator())
+
+    def profile(self, observer: Observer | None = None) -> Profile:
+        """What latency is achievable and what moves it, measured in this process without training anything.
+
+        The named plans, what a head costs at each site, what a pass is made of and bound by;
+        :func:`headtune.study.profile_findings` puts it into words.
+
+        Args:
+            observer: hears what happens; lines on stderr if ``None``.
+
+        Raises:
+            InputError: the task or the space is wrong, as the check of a run finds it.
+            MeasurementError: the model cannot be measured.
+        """
+        told = observer or Narrator()
+        return profile(self._spec, check(self._spec, told), InlineExecutor(), told, details=True)
 
     def ask(self) -> AskedTrial:
         """The next trial to train. The first call takes the study's lease and profiles in this process.

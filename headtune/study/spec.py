@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import headtune.rules as rules
 from headtune.errors import SpecError
 from headtune.heads import Limit, SpaceOptions
-from headtune.pareto import MEASURED_METRICS, Objective
-from headtune.pareto.objective import distinct, reportable
+from headtune.pareto import Objective
+from headtune.pareto.objective import distinct, limitable, named_lengths, reportable
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
@@ -71,6 +71,12 @@ class VerifyOptions:
 class Resources:
     """What one trial gets, and how many run at once (``None``: as many as fit).
 
+    Attributes:
+        cluster: ``local`` for this machine; else the address of a running Ray cluster, or ``auto``.
+        node: address or host name of the one machine that trials run on and latency counts on; ``None`` for any.
+        accelerator: Ray's name for the accelerator of the machines that trials run on, such as ``A100``; ``None`` for
+            any.
+
     Raises:
         SpecError: lists every value that has no meaning.
     """
@@ -79,6 +85,8 @@ class Resources:
     gpus: float = 0
     concurrent: int | None = None
     cluster: str = "local"
+    node: str | None = None
+    accelerator: str | None = None
 
     def __post_init__(self) -> None:
         _keep(
@@ -87,8 +95,16 @@ class Resources:
                 "Resources.gpus": (self.gpus, rules.gpus),
                 "Resources.concurrent": (self.concurrent, rules.optional(rules.count)),
                 "Resources.cluster": (self.cluster, rules.text),
+                "Resources.node": (self.node, rules.optional(rules.text)),
+                "Resources.accelerator": (self.accelerator, rules.optional(rules.text)),
             }
         )
+
+    @property
+    def elsewhere(self) -> str:
+        """The key that says where trials run, with its value; empty where any machine will do."""
+        named = {"node": self.node, "accelerator": self.accelerator}
+        return " and ".join(f"resources.{key} {value}" for key, value in named.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +173,26 @@ class StudySpec:
         head_dims: dict[tuple[str, ...], object] = {("head_dims",): space.head_dims}
         for selector, here in space.sites.items():
             head_dims["sites", selector, "head_dims"] = here.head_dims
+        goals, limits = [goal.metric for goal in self.objectives], [limit.metric for limit in self.limits]
         kept = rules.kept_weights(self.weights, space.hold, head_dims)
         return rules.sentences(
             [
                 *((("space", *keys), sentence) for keys, sentence in kept),
+                *(
+                    (("latency", "seq_len"), sentence)
+                    for sentence in named_lengths(goals, limits, self.latency.lengths)
+                ),
                 (("sampler",), rules.grid(self.search.sampler, real)),
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(
                     (("resources", *keys), sentence)
-                    for keys, sentence in rules.inline(self.executor, asked.concurrent, asked.cluster)
+                    for keys, sentence in rules.inline(
+                        self.executor,
+                        asked.concurrent,
+                        asked.cluster,
+                        node=asked.node,
+                        accelerator=asked.accelerator,
+                    )
                 ),
             ]
         )
@@ -179,8 +206,7 @@ def _objectives(objectives: Sequence[Objective]) -> list[str]:
 
 def _limits(limits: Sequence[Limit]) -> list[str]:
     metrics = [limit.metric for limit in limits]
-    known = rules.one_of(MEASURED_METRICS)
-    named = {f"constraints.{index}.metric": (metric, known) for index, metric in enumerate(metrics)}
+    named = {f"constraints.{index}.metric": (metric, limitable) for index, metric in enumerate(metrics)}
     twice = dict.fromkeys(metric for index, metric in enumerate(metrics) if metric in metrics[:index])
     return rules.broken(named) + [f"constraints: {metric} is limited twice; keep one" for metric in twice]
 

@@ -113,6 +113,7 @@ def _finalist(
         labels=checked.baselines.names(trial.plan),
         measured=seen.metrics(setup.reference_ms),
         latency=seen.latency,
+        shorter=seen.shorter,
         quality={metric: tuple(again.metrics[metric] for again in trained) for metric in goals},
         test=_columns([again.test_metrics for again in trained]),
         tied_with_best=False,

@@ -60,7 +60,7 @@ class Contention:
         return cls(
             seconds=seconds,
             cpu=after.cpu - before.cpu,
-            waited=max(waits, default=0.0) / seconds,
+            waited=min(max(waits, default=0.0) / seconds, 1.0),  # a wait counts when it ends, even if it began before
             stolen=(after.stolen - before.stolen) / seconds,
         )
 

@@ -1,5 +1,6 @@
 """The latency of a model: the real one, alone, beside a reference."""
 
+import platform
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from statistics import median
@@ -95,4 +96,5 @@ def _profile(samples: Samples, protocol: LatencyProtocol, contended: bool) -> La
         card=card_state(protocol.device),
         device_name=device_name(protocol.device),
         versions=versions(),
+        host=platform.node(),
     )

@@ -25,6 +25,7 @@ class LatencyProfile:
         contended: whether others kept the device busy longer than the lane's patience.
         device_name: what the device calls itself.
         versions: of python, torch, the platform and the CPU.
+        host: the machine that it was timed on; empty where it was kept before machines were.
         doubts: what speaks against the numbers, a sentence each: a warm-up that did not settle, a drift, processes that
             took the cores, a clock that did not wait, passes that draw random numbers.
         card: clocks, temperature and other processes of the GPU when it was done; empty elsewhere.
@@ -43,6 +44,7 @@ class LatencyProfile:
     contended: bool
     device_name: str
     versions: Mapping[str, str]
+    host: str = ""
     doubts: tuple[str, ...] = ()
     card: Mapping[str, str | float] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from headtune.errors import TaskError
 from headtune.heads import HeadPlan, HeadRanking
 from headtune.surgery import apply_plan
 from headtune.surgery.transaction import copied
+from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.calling import calling
 from headtune.trial.fitting import to_device
 from headtune.trial.keeping import kept_model, rank_heads
@@ -58,9 +59,13 @@ def inputs_of(task: Task, batch_size: int, seq_len: int | None) -> Inputs:
     return calling("inputs", lambda: task.inputs(batch_size, seq_len))
 
 
-def probe_inputs(task: Task, seq_len: int | None) -> Inputs:
-    """A small batch of the task's inputs, for watching a pass."""
-    return inputs_of(task, PROBE_BATCH, seq_len)
+def probe_inputs(task: Task, latency: LatencyProtocol) -> Inputs:
+    """A small batch of the task's inputs, for watching a pass.
+
+    It has the shortest of the protocol's sequence lengths: the sites are the same at every one, and a pass at the
+    longest may not fit where nothing is timed.
+    """
+    return inputs_of(task, PROBE_BATCH, latency.lengths[0])
 
 
 def build_planned(
@@ -77,7 +82,7 @@ def build_planned(
         SurgeryError: the model does not take the plan.
     """
     model = build_model(task, params, seed)
-    inputs = probe_inputs(task, setup.latency.lengths[0])
+    inputs = probe_inputs(task, setup.latency)
     if setup.weights == "fresh":
         planned = apply_plan(model, plan, inputs, hold=setup.hold, seed=seed, copy=False, sites=setup.sites)
     else:
@@ -95,5 +100,5 @@ def rank(setup: TrialSetup) -> HeadRanking:
     """
     task, device = setup.task.load(), torch.device(setup.device)
     model = copied(build_model(task, setup.baseline_params, RANKING_SEED)).to(device)
-    inputs: Any = to_device(probe_inputs(task, setup.latency.lengths[0]), device)
+    inputs: Any = to_device(probe_inputs(task, setup.latency), device)
     return rank_heads(task, model, inputs, setup.sites)

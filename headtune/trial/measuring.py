@@ -1,13 +1,15 @@
 """What is known of a plan before it trains: parameters, latency, memory, and the constraints they break."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from torch import nn
 
+from headtune.errors import OtherDeviceError
 from headtune.heads import HeadPlan
 from headtune.timing import Lane, LatencyProfile, count_parameters, measure, peak_memory_mb
+from headtune.timing.lengths import profile_of
 from headtune.trial.build import build_planned, inputs_of, named_params
 from headtune.trial.messages import Measurement, TrialRequest
 from headtune.trial.params import ParamValue
@@ -36,25 +38,46 @@ class Profiled:
 
     Attributes:
         parameters: weights of the model.
-        peak_memory_mb: of one pass of the protocol.
-        latency: timed in pairs with the present plan.
+        peak_memory_mb: of one pass of the protocol, at the longest sequence length.
+        latencies: timed in pairs with the present plan, by sequence length, ascending; ``None`` where the study names
+            none. Empty where nothing is timed.
         is_reference: whether it is the present plan's own model: its ratio to itself is 1, whatever the noise says.
     """
 
     parameters: int
     peak_memory_mb: float | None = None
-    latency: LatencyProfile | None = None
+    latencies: Mapping[int | None, LatencyProfile] = field(default_factory=dict)
     is_reference: bool = False
 
-    def metrics(self, reference_ms: float | None, *, upper: bool = False) -> dict[str, float]:
-        """The values by metric; ``latency_ms`` is ratio × *reference_ms*, its interval's upper end if *upper*."""
+    @property
+    def latency(self) -> LatencyProfile | None:
+        """The profile at the longest length that was timed."""
+        return list(self.latencies.values())[-1] if self.latencies else None
+
+    @property
+    def shorter(self) -> dict[int, LatencyProfile]:
+        """The profiles at the other lengths."""
+        lengths = [length for length in self.latencies if length is not None]
+        return {length: self.latencies[length] for length in lengths[:-1]}
+
+    def metrics(self, reference_ms: Mapping[str, float], *, upper: bool = False) -> dict[str, float]:
+        """The values by metric; a latency is ratio × its *reference_ms*, its interval's upper end if *upper*."""
         values: dict[str, float] = {"parameters": self.parameters}
         if self.peak_memory_mb is not None:
             values["peak_memory_mb"] = self.peak_memory_mb
-        if self.latency is not None and reference_ms is not None:
-            ratio = self.latency.ratio_interval[1] if upper else self.latency.ratio
-            values["latency_ms"] = (1 if self.is_reference else ratio) * reference_ms
+        for metric, ms in reference_ms.items():
+            profile = profile_of(metric, self.latency, self.shorter)
+            if profile is not None:
+                ratio = profile.ratio_interval[1] if upper else profile.ratio
+                values[metric] = (1 if self.is_reference else ratio) * ms
         return values
+
+    def retimed(self, again: Mapping[int | None, LatencyProfile]) -> "Profiled":
+        """The same with what was timed *again*, as far as it is more precise."""
+        sharper = {
+            length: profile for length, profile in again.items() if _width(profile) < _width(self.latencies[length])
+        }
+        return replace(self, latencies={**self.latencies, **sharper})
 
 
 def lane_of(setup: TrialSetup) -> Lane:
@@ -88,6 +111,7 @@ def measure_trial(setup: TrialSetup, task: Task, request: TrialRequest, model: n
         metrics=seen.metrics(setup.reference_ms),
         latency=seen.latency,
         violations=violations(setup, request.plan, seen),
+        shorter=seen.shorter,
     )
 
 
@@ -99,25 +123,30 @@ def _decided(setup: TrialSetup, task: Task, one: Candidate, model: nn.Module, la
     reference = _reference(setup, task)
     seen = _profile(setup, task, one, model, reference, lane)
     for _ in range(DOUBTS):
-        if not _in_doubt(setup, seen):
+        doubtful = _in_doubt(setup, seen)
+        if reference is None or not doubtful:
             break
-        again = _profile(setup, task, one, model, reference, lane)
-        seen = min(seen, again, key=_width)
+        seen = seen.retimed(_timed(setup, task, model, reference, lane, doubtful))
     return seen
 
 
-def _in_doubt(setup: TrialSetup, seen: Profiled) -> bool:
-    """Whether the latency meets its limit, but the interval of a measurement that never settled reaches beyond it."""
-    limits = {metric: most for metric, most in setup.limits.items() if metric.partition("@")[0] == "latency_ms"}
-    if seen.latency is None or seen.latency.settled:
-        return False
+def _in_doubt(setup: TrialSetup, seen: Profiled) -> list[int | None]:
+    """The lengths at which a latency meets its limit, but the interval of one that never settled reaches beyond it."""
     middle, upper = seen.metrics(setup.reference_ms), seen.metrics(setup.reference_ms, upper=True)
-    return any(middle[metric] <= most < upper[metric] for metric, most in limits.items() if metric in middle)
+    unsettled = {length for length, profile in seen.latencies.items() if not profile.settled}
+    return [
+        length
+        for metric, length in setup.timed.items()
+        if metric in setup.limits
+        and metric in middle
+        and length in unsettled
+        and middle[metric] <= setup.limits[metric] < upper[metric]
+    ]
 
 
-def _width(seen: Profiled) -> float:
+def _width(profile: LatencyProfile) -> float:
     """Of the latency ratio's interval."""
-    low, high = (0.0, 0.0) if seen.latency is None else seen.latency.ratio_interval
+    low, high = profile.ratio_interval
     return high - low
 
 
@@ -135,22 +164,55 @@ def profile_candidates(setup: TrialSetup, candidates: Sequence[Candidate]) -> tu
 
 def _reference(setup: TrialSetup, task: Task) -> nn.Module | None:
     """The model that every latency is measured in pairs with; ``None`` where none is measured."""
-    if not setup.needs_latency:
+    if not setup.timed:
         return None
     return build_planned(setup, task, setup.present, setup.baseline_params, REFERENCE_SEED)
+
+
+def _check_device(setup: TrialSetup, latency: LatencyProfile) -> None:
+    """A ratio that one device gives says nothing of the milliseconds of another.
+
+    Raises:
+        OtherDeviceError: the reference was timed on another device.
+    """
+    if setup.reference_device not in ("", latency.device_name):
+        raise OtherDeviceError(
+            f"timed on {latency.device_name}{latency.host and f' of machine {latency.host}'}, but the study's "
+            f"reference on {setup.reference_device}: latencies of two devices cannot be compared; bind the study to "
+            "machines with one of them by resources.accelerator or resources.node, or begin another for the other"
+        )
 
 
 def _profile(
     setup: TrialSetup, task: Task, one: Candidate, model: nn.Module, reference: nn.Module | None, lane: Lane
 ) -> Profiled:
-    latency, inputs = None, partial(inputs_of, task)
-    loss, protocol = timed_loss(task, setup.latency)
-    if reference is not None:
-        latency = measure(model, inputs, protocol, reference=reference, lane=lane, loss=loss)
+    latencies = {} if reference is None else _timed(setup, task, model, reference, lane, setup.lengths)
+    protocol = setup.latency.at(setup.latency.lengths[-1])
+    peak_mb = None
+    if setup.needs_memory:
+        loss, protocol = timed_loss(task, protocol)
+        peak_mb = peak_memory_mb(model, partial(inputs_of, task), protocol, loss=loss)
     return Profiled(
         parameters=count_parameters(model),
-        peak_memory_mb=peak_memory_mb(model, inputs, protocol, loss=loss) if setup.needs_memory else None,
-        latency=latency,
+        peak_memory_mb=peak_mb,
+        latencies=latencies,
         is_reference=one.plan == setup.present
         and named_params(task.model, one.params) == named_params(task.model, setup.baseline_params),
     )
+
+
+def _timed(
+    setup: TrialSetup, task: Task, model: nn.Module, reference: nn.Module, lane: Lane, lengths: Sequence[int | None]
+) -> dict[int | None, LatencyProfile]:
+    """The model's latency at each of *lengths*.
+
+    Raises:
+        OtherDeviceError: the study's reference was timed on another device.
+    """
+    found = {}
+    for length in lengths:
+        loss, protocol = timed_loss(task, setup.latency.at(length))
+        profile = measure(model, partial(inputs_of, task), protocol, reference=reference, lane=lane, loss=loss)
+        _check_device(setup, profile)
+        found[length] = profile
+    return found

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headtune.heads.plan import HeadPlan
+from headtune.pareto.objective import is_latency
+from headtune.timing.lengths import profile_of
 from headtune.timing.profile import LatencyProfile
 from headtune.trial.outcome import Outcome
 from headtune.trial.params import ParamValue
@@ -48,7 +50,8 @@ class Measurement:
 
     Attributes:
         metrics: ``parameters``; ``latency_ms`` (ratio × frozen reference) and ``peak_memory_mb`` where the study asks.
-        latency: the profile behind ``latency_ms``.
+        latency: the profile behind ``latency_ms``; where several sequence lengths are timed, at the longest.
+        shorter: the profiles at the others, by length.
         violations: constraint name → amount in the constraint's unit; ≤ 0 is met. Latency is judged by the upper end
             of its interval.
     """
@@ -56,6 +59,7 @@ class Measurement:
     metrics: Mapping[str, float]
     latency: LatencyProfile | None
     violations: Mapping[str, float]
+    shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
@@ -72,8 +76,9 @@ class Measurement:
         if name not in self.metrics:
             return f"{name} by {amount:.4g}"
         value, how = self.metrics[name], ""
-        if self.latency is not None and name == "latency_ms":
-            value *= self.latency.ratio_interval[1] / self.latency.ratio
+        profile = profile_of(name, self.latency, self.shorter) if is_latency(name) else None
+        if profile is not None:
+            value *= profile.ratio_interval[1] / profile.ratio
             how = ", the upper end of its interval,"
         return f"{name}: {value:.4g}{how} where {value - amount:.4g} is allowed"
 
@@ -90,6 +95,8 @@ class TrialResult:
         seconds: ``import``, ``build``, ``measure``, ``train``, ``evaluate``, ``test`` → wall seconds.
         detail: a traceback for the log, else empty.
         unfit: whether it crashed since what the task reports is not what the study asks for, whatever the plan.
+        misplaced: whether it crashed since it ran on another device than the study's latencies count on: the plan had
+            no chance.
     """
 
     outcome: Outcome
@@ -99,3 +106,4 @@ class TrialResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
     unfit: bool = False
+    misplaced: bool = False

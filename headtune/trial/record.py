@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from headtune.heads.plan import HeadPlan
-from headtune.pareto.objective import MEASURED_METRICS
+from headtune.pareto.objective import is_measured
 from headtune.timing.profile import LatencyProfile
 from headtune.trial.messages import Kind, Measurement
 from headtune.trial.outcome import Outcome
@@ -28,6 +28,8 @@ class TrialRecord:
         metrics: final values by name: the task's own, and ``latency_ms``, ``parameters``, ``peak_memory_mb``.
         test_metrics: the task's ``test``, for verify trials only.
         violations: constraint name → amount; ≤ 0 is met.
+        latency: the profile behind ``latency_ms``; where several sequence lengths are timed, at the longest.
+        shorter: the profiles at the others, by length.
         curve: (report number from 1, value) of the first quality objective's metric.
         seconds: phase → wall seconds.
         in_space: whether the search may choose its plan; a baseline outside of the space is only compared with.
@@ -47,6 +49,7 @@ class TrialRecord:
     violations: Mapping[str, float] = field(default_factory=dict)
     curve: tuple[tuple[int, float], ...] = ()
     latency: LatencyProfile | None = None
+    shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     started: datetime | None = None
     ended: datetime | None = None
@@ -76,8 +79,8 @@ class TrialRecord:
     @property
     def measurement(self) -> Measurement:
         """What was known before it trained."""
-        metrics = {name: value for name, value in self.metrics.items() if name in MEASURED_METRICS}
-        return Measurement(metrics=metrics, latency=self.latency, violations=self.violations)
+        metrics = {name: value for name, value in self.metrics.items() if is_measured(name)}
+        return Measurement(metrics=metrics, latency=self.latency, violations=self.violations, shorter=self.shorter)
 
     @property
     def on_offer(self) -> bool:

@@ -29,11 +29,13 @@ class TrialSetup:
         head_dim: the constraint on head_dim, if any.
         limits: metric → greatest allowed value, in the metric's unit, resolved against the profile.
         latency: the protocol, with device and threads resolved.
-        needs_latency: whether ``latency_ms`` is an objective or limited.
+        timed: each latency metric that is an objective or limited → the sequence length that it is the latency at,
+            ascending.
         needs_memory: whether ``peak_memory_mb`` is an objective or limited.
         present: the counts the model has today: the reference that every plan is timed against.
         ranking: which heads stay, where trained weights are kept; ``None`` where they are not, or nothing is scored.
-        reference_ms: the frozen median of the present plan, in ms; ``None`` until it is profiled.
+        reference_ms: latency metric → the frozen median of the present plan, in ms; empty until it is profiled.
+        reference_device: what the device calls itself that the reference was timed on; empty until it is profiled.
         baseline_params: what the reference model is built with.
         threads: intra-op CPU threads of a trial.
         device: where a trial trains, ``cpu`` or ``cuda``.
@@ -50,17 +52,23 @@ class TrialSetup:
     head_dim: HeadDimConstraint | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     latency: LatencyProtocol
-    needs_latency: bool
+    timed: Mapping[str, int | None] = field(default_factory=dict)
     needs_memory: bool
     present: HeadPlan
     ranking: HeadRanking | None = None
-    reference_ms: float | None = None
+    reference_ms: Mapping[str, float] = field(default_factory=dict)
+    reference_device: str = ""
     baseline_params: Mapping[str, ParamValue] = field(default_factory=dict)
     threads: int = 1
     device: str = "cpu"
     scratch: Path | None = None
     models_dir: Path | None = None
     lane_dir: Path | None = None
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        """The sequence lengths that are timed, ascending; one ``None`` where the study names none."""
+        return tuple(dict.fromkeys(self.timed.values()))
 
     @property
     def constraint_names(self) -> tuple[str, ...]:

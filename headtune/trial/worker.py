@@ -15,6 +15,7 @@ from headtune.errors import (
     Diverged,
     HeadtuneError,
     MetricError,
+    OtherDeviceError,
     StopTrial,
     in_words,
     out_of_memory,
@@ -213,6 +214,8 @@ def _failed(error: BaseException, clock: _Stopwatch) -> TrialResult:
         return _ended(Outcome.STOPPED, Outcome.STOPPED.sentence, clock)
     if isinstance(error, MetricError):
         return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), unfit=True)
+    if isinstance(error, OtherDeviceError):
+        return replace(_ended(Outcome.CRASHED, "; ".join(error.problems), clock), misplaced=True)
     outcome = Outcome.OUT_OF_MEMORY if out_of_memory(error) else Outcome.CRASHED
     return _ended(outcome, _sentence(outcome, error), clock, detail=traced(error))
 

@@ -7,9 +7,11 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
+QUICK = ("--set", "latency={batch_size: 2, threads: 1, max_seconds: 0.1}")
+
 
 def test_it_times_the_range_in_pairs_with_the_present_plan(run: Run, study: Path) -> None:
-    code, out, err = run("measure", study, "--json", "--set", "latency={batch_size: 2, threads: 1}")
+    code, out, err = run("measure", study, "--json", *QUICK)
     document = json.loads(out)
     assert code == 0, err
     assert document["plans"].keys() == {"smallest", "rule", "present", "largest"}
@@ -22,14 +24,73 @@ def test_it_times_the_range_in_pairs_with_the_present_plan(run: Run, study: Path
     assert not (study.parent / "out").exists()
 
 
+def test_it_tells_what_moves_latency(run: Run, study: Path) -> None:
+    code, out, err = run("measure", study, *QUICK)
+    assert code == 0, err
+    assert re.search(r"^encoder\.layers\.\*\.self_attn +2 +1 – 16 ", out, re.MULTILINE)
+    assert re.search(r"^fitted on \d+ measured plans", out, re.MULTILINE)
+    follows = out[out.index("what follows:") :].splitlines()[1:]
+    assert re.match(r"- attention is \d+% of the pass \[\d+%, \d+%\] on PyTorch's ordinary path", follows[0])
+    assert any("attention kernel: " in line for line in follows)
+    assert any("head_dim 1 at encoder.layers.*.self_attn (largest) is no multiple of 8" in line for line in follows)
+    assert re.search(r"^profile: timing what a head costs at each site, 0 of \d plans done$", err, re.MULTILINE)
+
+
+def test_all_of_it_is_in_the_document(run: Run, study: Path) -> None:
+    document = json.loads(run("measure", study, "--json", *QUICK)[1])
+    assert document["attention"]["interval"][0] <= document["attention"]["value"] <= 1
+    assert document["launch"]["batch_sizes"] == [2, 1]
+    assert document["kernels"]["smallest"]["encoder.layers.0.self_attn"] == ["flash for the CPU"]
+    assert document["alignment"] == {
+        "multiples": [8],
+        "unaligned": {
+            "smallest": {},
+            "rule": {},
+            "present": {"encoder.layers.0.self_attn": 8, "encoder.layers.1.self_attn": 8},
+            "largest": {"encoder.layers.0.self_attn": 8, "encoder.layers.1.self_attn": 8},
+        },
+    }
+    (cost,) = document["per_head"]
+    assert cost["ms"] == pytest.approx(cost["ratio"] * document["reference_ms"])
+    assert document["per_head_fit"]["plans"] >= 7
+    assert len(document["findings"]) >= 4
+    assert "against" not in document
+
+
 def test_plans_of_the_persons_own(run: Run, study: Path) -> None:
     code, out, err = run("measure", study, "--plan", "*=2", "--plan", "*.0.*=8", "--set", "latency.batch_size=2")
     assert code == 0, err
     rows = [line.split() for line in out.splitlines()]
     assert [row[:2] for row in rows[2:5]] == [["*=2", "2-2"], ["*.0.*=8", "8-4"], ["present", "4-4"]]
     assert rows[2][-1] == "4,465"
+    assert [row[6] in ("faster", "slower", "no") for row in rows[2:5]] == [True, True, False]
     assert "batch of 2, forward pass" in out
     assert "profile: " in err
+    assert "what follows" not in out
+
+
+def test_it_compares_with_an_earlier_profile(run: Run, study: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(run("measure", study, "--plan", "*=2", "--json", *QUICK)[1])
+    code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, *QUICK)
+    assert code == 0, err
+    (row,) = re.findall(r"^\*=2 +([\d.]+) +([\d.]+) +([\d.]+) +[\d.]+ – [\d.]+ +(.+)$", out, re.MULTILINE)
+    assert float(row[2]) == pytest.approx(float(row[1]) / float(row[0]), rel=2e-3)
+    assert row[3].strip() in ("differs", "no significant difference")
+    document = json.loads(run("measure", study, "--plan", "*=2", "--json", "--against", earlier, *QUICK)[1])
+    assert document["against"].keys() == {"*=2"}
+    assert document["against"]["*=2"].keys() == {"ratio", "interval", "significant", "earlier"}
+
+
+def test_what_was_timed_otherwise_is_not_compared(run: Run, study: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(run("measure", study, "--plan", "*=2", "--json", *QUICK)[1])
+    code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, "--set", "latency.batch_size=3")
+    assert (code, out) == (2, "")
+    assert "the batch_size of the two latencies is 3 and 2; measure both alike before comparing them" in err
+    code, out, err = run("measure", study, "--against", tmp_path / "none.json")
+    assert (code, out) == (2, "")
+    assert "none.json: cannot be read (No such file or directory)" in err
 
 
 def test_plans_that_are_none_are_all_named(run: Run, study: Path) -> None:
@@ -43,7 +104,7 @@ def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Pa
     limits = "constraints={latency_ms: {max_ratio: 1.5, of: present}, parameters: {max: 2e6}}"
     code, out, err = run("measure", study, "--set", limits, "--set", "latency={batch_size: 1, threads: 1}")
     assert code == 0, err
-    lines = out.splitlines()[-4:]
+    lines = out[: out.index("\nwhat follows:")].splitlines()[-4:]
     assert lines[0].endswith(" (cpu), 1 thread, float32, batch of 1, forward pass")
     assert lines[1] == (
         "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is "

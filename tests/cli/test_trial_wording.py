@@ -37,6 +37,8 @@ def test_what_a_running_trial_does() -> None:
     assert trial_state(RUNNING, "acc") == "started"
     measured = replace(RUNNING, metrics={"latency_ms": 3.21456})
     assert trial_state(measured, "acc") == "measured: latency_ms 3.215"
+    both = replace(RUNNING, metrics={"parameters": 7.0, "latency_ms@8": 0.5, "latency_ms": 3.21456})
+    assert trial_state(both, "acc") == "measured: latency_ms@8 0.5, latency_ms 3.215"
     assert trial_state(replace(measured, curve=((1, 0.5), (2, 0.75))), "acc") == "report 2: acc 0.75"
 
 

@@ -64,6 +64,8 @@ resources:
   gpus: 0.5
   concurrent: 3
   cluster: auto
+  node: far
+  accelerator: A100
   executor: ray
 output: out
 storage: sqlite:///kept.db

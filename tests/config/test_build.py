@@ -58,7 +58,7 @@ def test_every_key_of_the_file_reaches_the_study(write: Write, full: str) -> Non
         ),
         search=SearchOptions(trials=12, timeout_s=5400, sampler="tpe", epochs=7, stop_early=False),
         verify=VerifyOptions(top=4, seeds=2),
-        resources=Resources(cpus=2, gpus=0.5, concurrent=3, cluster="auto"),
+        resources=Resources(cpus=2, gpus=0.5, concurrent=3, cluster="auto", node="far", accelerator="A100"),
         executor="ray",
         output=folder / "out",
         storage=f"sqlite:///{folder / 'kept.db'}",

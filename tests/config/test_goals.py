@@ -27,8 +27,63 @@ QUALITY = {"metric": "val_loss", "direction": "minimize"}
         ),
         (
             {"objectives": [QUALITY, {"metric": "latency_ms@128", "direction": "minimize"}]},
+            "latency.seq_len",
+            "must list 128, the length that latency_ms@128 names (got none)",
+        ),
+        (
+            {
+                "objectives": [QUALITY, {"metric": "latency_ms@256", "direction": "minimize"}],
+                "latency": {"seq_len": [128, 512]},
+            },
+            "latency.seq_len",
+            "must list 256, the length that latency_ms@256 names (got 128, 512)",
+        ),
+        (
+            {"constraints": {"latency_ms@64": {"max": 3}}, "latency": {"seq_len": 128}},
+            "latency.seq_len",
+            "must list 64, the length that latency_ms@64 names (got 128)",
+        ),
+        (
+            {
+                "objectives": [
+                    QUALITY,
+                    {"metric": "latency_ms", "direction": "minimize"},
+                    {"metric": "latency_ms@512", "direction": "minimize"},
+                ],
+                "latency": {"seq_len": [128, 512]},
+            },
+            "latency.seq_len",
+            "makes latency_ms and latency_ms@512 one objective, since 512 is the longest; keep one",
+        ),
+        (
+            {"objectives": [QUALITY, {"metric": "latency_ms@0128", "direction": "minimize"}]},
             "objectives.1.metric",
-            "latency_ms@128: several sequence lengths are not available yet; write latency_ms",
+            "must name a sequence length as in latency_ms@128 (got 'latency_ms@0128')",
+        ),
+        (
+            {"objectives": [QUALITY, {"metric": "parameters@128", "direction": "minimize"}]},
+            "objectives.1.metric",
+            "parameters does not depend on the sequence length; write parameters",
+        ),
+        (
+            {"constraints": {"latency_ms@": {"max": 3}}},
+            "constraints.latency_ms@",
+            "must name a sequence length as in latency_ms@128 (got 'latency_ms@')",
+        ),
+        (
+            {"constraints": {"latency_ms@128": {"max": 0}}, "latency": {"seq_len": [128, 512]}},
+            "constraints.latency_ms@128",
+            "max is 0; it must be a positive number",
+        ),
+        (
+            {"constraints": {"latency_ms@128": {"most": 3}}, "latency": {"seq_len": [128, 512]}},
+            "constraints.latency_ms@128.most",
+            "is not a known key; known: max, max_ratio, of",
+        ),
+        (
+            {"constraints": {"at_lengths": {}}},
+            "constraints.at_lengths",
+            "is not a known key; known: head_dim, latency_ms, parameters, peak_memory_mb",
         ),
         (
             {"objectives": [{"metric": "val acc", "direction": "maximize"}]},
@@ -71,6 +126,20 @@ def test_what_is_wrong_is_said_with_its_key_and_the_way_out(
     problems: Problems, keys: dict[str, object], where: str, sentence: str
 ) -> None:
     assert problems(**keys) == {where: sentence}
+
+
+def test_several_sequence_lengths_may_each_be_wanted_and_limited(parse: Parse) -> None:
+    file = parse(
+        objectives=[QUALITY, {"metric": "latency_ms@128", "direction": "minimize"}],
+        constraints={"latency_ms@128": {"max": 2}, "latency_ms@512": {"max_ratio": 1.5, "of": "present"}},
+        latency={"seq_len": [128, 512]},
+    )
+    assert file.objectives[1].build().unit == "ms"
+    assert file.constraints.build() == (
+        Limit(metric="latency_ms@128", max=2),
+        Limit(metric="latency_ms@512", max_ratio=1.5, of="present"),
+    )
+    assert file.latency.lengths == [128, 512]
 
 
 def test_objectives_and_limits_as_values(parse: Parse) -> None:

@@ -81,6 +81,12 @@ Problems = Callable[..., dict[str, str]]
             "resources.cluster",
             "must be local under `executor: inline`",
         ),
+        (
+            {"resources": {"executor": "inline", "node": "far"}},
+            "resources.node",
+            "must be left out under `executor: inline`, which runs here (got 'far')",
+        ),
+        ({"resources": {"accelerator": ""}}, "resources.accelerator", "must not be empty (got '')"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_key_and_the_way_out(
@@ -111,4 +117,6 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
     assert (latency.threads, resources.concurrent) == ("auto", "auto")
     assert LatencyProtocol() == LatencyProtocol(**{**latency.model_dump(), "threads": None})
-    assert Resources() == Resources(cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster)
+    assert Resources() == Resources(
+        cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster, node=resources.node
+    )

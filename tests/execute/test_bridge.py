@@ -10,6 +10,7 @@ from ray.tune.search import Searcher
 
 from headtune.execute.bridge import Bridge, BrokerSearcher, BrokerStopper, LossReporter, WaitReporter
 from headtune.execute.cluster import Waiting
+from headtune.execute.demand import Demand
 from headtune.execute.interrupts import Interrupt
 from headtune.execute.trainable import MESSAGE, Report
 from headtune.heads import HeadCount, HeadPlan
@@ -103,7 +104,7 @@ class OnTerminal(Silent):
 
 def test_nothing_of_the_broker_or_the_observer_is_pickled() -> None:
     bridge = Bridge(Diary(REQUEST))
-    waits = WaitReporter(Waiting(OnTerminal(), 1, 0))
+    waits = WaitReporter(Waiting(OnTerminal(), Demand()))
     for part in (bridge, BrokerSearcher(bridge), BrokerStopper(bridge, Interrupt()), LossReporter(bridge), waits):
         assert b"password" not in pickle.dumps(part)
 
@@ -135,5 +136,5 @@ def test_a_study_waits_when_a_trial_wants_a_worker_and_none_has_one(states: list
             seen.append(waits)
 
     trials: Any = [SimpleNamespace(status=state) for state in states]
-    WaitReporter(Looks(Silent(), 1, 0)).on_step_end(0, trials)
+    WaitReporter(Looks(Silent(), Demand())).on_step_end(0, trials)
     assert seen == [waits]

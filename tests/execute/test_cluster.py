@@ -1,4 +1,4 @@
-"""How many trials a cluster holds, what it refuses, and what is said while a trial waits."""
+"""Reaching a cluster, and what is said while a trial waits."""
 
 import socket
 
@@ -6,62 +6,9 @@ import pytest
 import ray
 
 from headtune.errors import InputError
-from headtune.execute.cluster import AGAIN_S, FIRST_S, Waiting, capacity, check_capacity, start
+from headtune.execute.cluster import AGAIN_S, FIRST_S, Waiting, start
+from headtune.execute.demand import Demand
 from headtune.trial import Silent
-
-Machine = dict[str, float]
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
-    """Machines to be filled in; a dead one with plenty is always among them."""
-    machines: list[Machine] = []
-    dead = {"Alive": False, "Resources": {"CPU": 1000.0, "GPU": 1000.0}}
-    monkeypatch.setattr(ray, "nodes", lambda: [dead, *({"Alive": True, "Resources": one} for one in machines)])
-    return machines
-
-
-@pytest.mark.parametrize(
-    ("machines", "cpus", "gpus", "trials"),
-    [
-        ([{"CPU": 8.0}], 1, 0, 8),
-        ([{"CPU": 8.0}], 3, 0, 2),
-        ([{"CPU": 2.0}, {"CPU": 2.0}], 3, 0, 0),  # four CPUs, but no machine has three
-        ([{"CPU": 3.0}, {"CPU": 3.0}], 2, 0, 2),
-        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 64.0}], 1, 1, 2),
-        ([{"CPU": 1.0, "GPU": 4.0}], 1, 0.25, 1),
-        ([{"CPU": 100.0, "GPU": 3.0}], 1, 0.1, 30),
-        ([{"CPU": 4.0}], 1, 0.5, 0),
-    ],
-)
-def test_a_trial_lies_on_one_machine(
-    cluster: list[Machine], machines: list[Machine], cpus: int, gpus: float, trials: int
-) -> None:
-    cluster += machines
-    assert capacity(cpus, gpus) == trials
-
-
-def test_what_fits_is_not_refused(cluster: list[Machine]) -> None:
-    cluster += [{"CPU": 4.0}]
-    check_capacity("local", 4, 0)
-
-
-@pytest.mark.parametrize(
-    ("machines", "said"),
-    [
-        ([{"CPU": 2.0}], "has 2 CPUs and 0 GPUs"),
-        ([{"CPU": 2.0}, {"CPU": 2.0}], "has 2 CPUs and 0 GPUs"),
-        ([{"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}], "has machines of 2 CPUs and 0 GPUs, of 1 CPU and 1 GPU"),
-    ],
-)
-def test_what_no_machine_can_hold_is_refused(cluster: list[Machine], machines: list[Machine], said: str) -> None:
-    cluster += machines
-    with pytest.raises(InputError) as caught:
-        check_capacity("big", 3, 0.5)
-    assert str(caught.value) == (
-        f"resources: a trial asks 3 CPUs and 0.5 GPUs; the big cluster {said}: "
-        "ask less, or name a cluster that has them"
-    )
 
 
 class Notes(Silent):
@@ -84,7 +31,7 @@ def test_a_wait_is_told_after_a_while_then_seldom_and_forgotten_when_a_worker_co
 ) -> None:
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 3.0})
     notes, clock = Notes(), Clock()
-    waiting = Waiting(notes, 1, 1, clock)
+    waiting = Waiting(notes, Demand(cpus=1, gpus=1), clock)
     told = []
     for seconds, waits in [
         (FIRST_S - 1, True),
@@ -103,6 +50,20 @@ def test_a_wait_is_told_after_a_while_then_seldom_and_forgotten_when_a_worker_co
     assert set(notes.notes) == {
         "waiting for a free worker: a trial asks 1 CPU and 1 GPU; the cluster has 3 CPUs and 0 GPUs free now"
     }
+
+
+def test_a_trial_that_is_bound_to_machines_hears_that_what_is_free_may_lie_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 3.0})
+    notes, clock = Notes(), Clock()
+    waiting = Waiting(notes, Demand(accelerator="A100"), clock)
+    clock.now += FIRST_S
+    waiting.look(waits=True)
+    assert notes.notes == [
+        "waiting for a free worker: a trial asks 1 CPU and 0 GPUs beside accelerator A100; the cluster has 3 CPUs and "
+        "0 GPUs free now on all its machines together"
+    ]
 
 
 @pytest.fixture

@@ -32,12 +32,11 @@ def setup(**task_args: Any) -> TrialSetup:
     task = source.load()
     return TrialSetup(
         task=source,
-        sites=find_sites(build_model(task, {}, 0), probe_inputs(task, None)),
+        sites=find_sites(build_model(task, {}, 0), probe_inputs(task, LatencyProtocol())),
         hold="width",
         weights="fresh",
         objectives=(),
         latency=LatencyProtocol(device="cpu", threads=1),
-        needs_latency=False,
         needs_memory=False,
         present=PLAN,
     )

@@ -1,7 +1,16 @@
 import pytest
 
 from headtune.errors import InputError
-from headtune.pareto.objective import Objective, distinct, reportable
+from headtune.pareto.objective import (
+    Objective,
+    distinct,
+    is_latency,
+    is_measured,
+    length_of,
+    limitable,
+    named_lengths,
+    reportable,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +53,40 @@ def test_what_is_no_objective_is_refused(values: tuple[object, object], problems
     assert caught.value.problems == problems
 
 
-@pytest.mark.parametrize("metric", ["val_acc", "latency_ms", "größe"])
+def test_a_metric_says_whose_it_is_and_which_length_it_names() -> None:
+    metrics = ("latency_ms", "latency_ms@128", "parameters", "val_accuracy", "my_latency_ms")
+    assert [is_measured(metric) for metric in metrics] == [True, True, True, False, False]
+    assert [is_latency(metric) for metric in metrics] == [True, True, False, False, False]
+    assert [length_of(metric) for metric in metrics] == [None, 128, None, None, None]
+
+
+def test_what_is_known_before_training_can_be_limited() -> None:
+    assert [limitable(metric) for metric in ("latency_ms", "latency_ms@128", "parameters")] == ["", "", ""]
+    assert limitable("val_accuracy") == "must be latency_ms, parameters or peak_memory_mb"
+    assert limitable("latency_ms@x") == "must name a sequence length as in latency_ms@128"
+    assert limitable(3) == limitable("val_accuracy")
+
+
+def test_every_length_that_is_named_is_timed_and_no_two_names_are_one_objective() -> None:
+    assert named_lengths(["acc", "latency_ms@8", "latency_ms"], ["latency_ms@16", "parameters"], (8, 16)) == []
+    assert named_lengths(["acc", "latency_ms@8"], [], (8,)) == []
+    assert named_lengths(["latency_ms@8"], ["latency_ms@9"], (None,)) == [
+        "must list 8, the length that latency_ms@8 names (got none)",
+        "must list 9, the length that latency_ms@9 names (got none)",
+    ]
+    assert named_lengths(["latency_ms", "latency_ms@16"], [], (8, 16)) == [
+        "makes latency_ms and latency_ms@16 one objective, since 16 is the longest; keep one"
+    ]
+
+
+@pytest.mark.parametrize("metric", ["val_acc", "latency_ms", "latency_ms@8", "größe"])
 def test_a_name_can_be_a_metric_of_a_study(metric: str) -> None:
     assert reportable(metric) == ""
 
 
-@pytest.mark.parametrize("metric", ["val acc", "", 3, "a@8", "latency_ms@8"])
+@pytest.mark.parametrize(
+    "metric", ["val acc", "", 3, "a@8", "latency_ms@", "latency_ms@08", "latency_ms@-8", "parameters@8"]
+)
 def test_what_is_no_name_cannot(metric: object) -> None:
     assert reportable(metric)
 

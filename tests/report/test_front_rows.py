@@ -142,14 +142,14 @@ def test_the_interval_of_the_latency_is_the_ratios_on_the_frozen_scale(record: S
     row = front_table(record)[0]
     assert row.latency is not None
     assert record.latency_range is not None
-    assert row.latency_interval_ms == pytest.approx(
+    assert row.interval_ms("latency_ms") == pytest.approx(
         tuple(bound * record.latency_range.reference_ms for bound in row.latency.ratio_interval), rel=1e-12
     )
 
 
 def test_without_latency_there_is_no_interval(make_record: MakeRecord) -> None:
     rows = front_table(make_record(objectives=(ACCURACY, PARAMETERS), limit_ms=None))
-    assert all(row.latency_interval_ms is None for row in rows)
+    assert all(row.interval_ms("latency_ms") is None for row in rows)
     assert [row.value("parameters") for row in rows if row.verified] == sorted(
         row.value("parameters") for row in rows if row.verified
     )

@@ -80,7 +80,7 @@ def test_limits_are_known_where_they_can_be_seen(record: StudyRecord) -> None:
 
 def test_bars_reach_one_deviation_or_the_interval(record: StudyRecord) -> None:
     row = front_table(record)[0]
-    deviation, interval, value = row.deviation("val_accuracy"), row.latency_interval_ms, row.value("latency_ms")
+    deviation, interval, value = row.deviation("val_accuracy"), row.interval_ms("latency_ms"), row.value("latency_ms")
     assert interval is not None
     assert value is not None
     assert reach(row, "val_accuracy") == (deviation, deviation)

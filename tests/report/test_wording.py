@@ -10,7 +10,6 @@ from headtune.report.wording import (
     better_words,
     count,
     interval,
-    is_measured,
     listing,
     metric_name,
     metric_title,
@@ -38,10 +37,6 @@ from headtune.report.wording import (
 )
 def test_a_metric_is_named_with_its_unit(metric: str, name: str, title: str, unit: str) -> None:
     assert (metric_name(metric), metric_title(metric), unit_of(metric)) == (name, title, unit)
-
-
-def test_only_headtunes_own_metrics_are_measured() -> None:
-    assert [is_measured(metric) for metric in ("latency_ms", "latency_ms@128", "val_accuracy")] == [True, True, False]
 
 
 def test_a_baseline_has_words_and_any_other_label_stays() -> None:

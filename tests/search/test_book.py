@@ -67,9 +67,12 @@ def optuna_trial(storage: RDBStorage, number: int) -> FrozenTrial:
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
-def test_a_record_comes_back_exactly(storage: RDBStorage, book: TrialBook, outcome: Outcome) -> None:
+@pytest.mark.parametrize("shorter", [{}, {8: PROFILE, 16: replace(PROFILE, ratio=0.75)}])
+def test_a_record_comes_back_exactly(
+    storage: RDBStorage, book: TrialBook, outcome: Outcome, shorter: dict[int, LatencyProfile]
+) -> None:
     record = begin(book, kind="baseline", label="rule", seconds={"ask": 0.1})
-    record = book.measured(record, MEASURED)
+    record = book.measured(record, replace(MEASURED, shorter=shorter))
     for step, value in ((1, 0.25), (3, 1 / 3)):
         record = book.reported(record, step, value)
     record = replace(

@@ -366,6 +366,28 @@ def test_a_task_that_does_not_fit_ends_the_search_with_its_first_training(kit: M
     assert broker.report(second.number, 2, {"loss": 1.0}), "what runs is stopped"
 
 
+ELSEWHERE = TrialResult(outcome=Outcome.CRASHED, message="timed on another device", misplaced=True)
+
+
+def test_a_trial_on_another_device_ends_the_search_and_is_started_again_by_the_next(
+    kit: ModuleType, ledger: Ledger
+) -> None:
+    broker = SearchBroker(ledger, kit.space_of(), rules(concurrent=2, limits=()), baselines=named(kit))
+    first, second = broker.propose(), broker.propose()
+    assert isinstance(first, TrialRequest)
+    assert isinstance(second, TrialRequest)
+    assert broker.misplaced == ""
+    broker.finish(first.number, ELSEWHERE)
+    assert broker.misplaced == "timed on another device"
+    assert broker.propose() is Signal.DONE
+    broker.measured(second.number, kit.Problem().measure(second))
+    broker.finish(second.number, TrialResult(outcome=Outcome.OK, message="", metrics={"val_accuracy": 0.5}))
+    assert [trial.plan for trial in ledger.trials()] == [second.plan], "what says nothing of its plan is not kept"
+    again = SearchBroker(ledger, kit.space_of(), rules(limits=()), baselines=named(kit)).propose()
+    assert isinstance(again, TrialRequest)
+    assert (again.plan, again.kind, again.label) == (first.plan, first.kind, first.label)
+
+
 def test_a_task_that_fits_some_plans_goes_on(kit: ModuleType, ledger: Ledger) -> None:
     failing = kit.plan_of(1, 1, 1, 1)
     problem = kit.Problem(fail=lambda request: UNFIT if request.plan == failing else None)

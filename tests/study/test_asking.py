@@ -14,7 +14,7 @@ from headtune.errors import InputError, MetricError, StorageError, StudyBusyErro
 from headtune.heads import Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.search import Ledger
-from headtune.study import AskedTrial, Study
+from headtune.study import AskedTrial, Resources, Study
 from headtune.trial import Outcome, TaskReference
 
 QUALITY = Objective(metric="quality", direction="maximize")
@@ -50,6 +50,14 @@ def refusal(work: Callable[[], object]) -> str:
     with pytest.raises(InputError) as caught:
         work()
     return str(caught.value)
+
+
+def test_a_study_that_is_bound_to_a_machine_is_not_timed_in_this_process(tmp_path: Path) -> None:
+    bound = study(tmp_path, resources=Resources(node="far"))
+    assert refusal(bound.ask) == (
+        "ask: it times in this process, which resources.node far does not bind; leave that out, or use run(), which "
+        "places trials"
+    )
 
 
 @pytest.mark.parametrize(

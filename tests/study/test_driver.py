@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from headtune.errors import Infeasible, StudyBusyError, StudyChangedError
+from headtune.errors import Infeasible, InputError, StudyBusyError, StudyChangedError
 from headtune.execute import InlineExecutor
 from headtune.execute.inline import _Direct
 from headtune.execute.ray_tune import RayExecutor
 from headtune.heads import HeadPlan, Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.study import Resources, StudySpec
-from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
+from headtune.study.driver import broker_of, check_and_remember, executor_of, measuring_executor, open_ledger, prepare
 from headtune.timing import LatencyProtocol
 from headtune.trial import ChoiceParam, FloatParam, Measurement, Signal, Silent, TrialRequest
 from headtune.trial.worker import run_trial
@@ -40,6 +40,14 @@ def test_who_runs_the_trials(make_spec: MakeSpec) -> None:
     assert isinstance(executor_of(make_spec(executor="ray", resources=Resources(concurrent=2)), Silent()), RayExecutor)
 
 
+def test_what_is_only_measured_is_measured_where_trials_run(make_spec: MakeSpec) -> None:
+    here = make_spec(executor="ray", resources=Resources(concurrent=2))
+    assert isinstance(measuring_executor(here, Silent()), InlineExecutor)
+    far = Resources(cluster="127.0.0.1:1")
+    with pytest.raises(InputError, match=r"^resources.cluster: no Ray cluster at '127.0.0.1:1'"):
+        measuring_executor(make_spec(executor="ray", resources=far), Silent())
+
+
 def test_a_model_with_other_sites_than_the_study_began_with_is_refused(
     make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,8 +68,7 @@ def test_the_profile_is_taken_once_so_that_the_reference_stays(make_spec: MakeSp
     with open_ledger(spec) as ledger:
         checked = check_and_remember(spec, ledger, Silent())
         first = prepare(spec, checked, ledger, InlineExecutor(), Silent())
-        assert first.reference_ms is not None
-        assert first.limits == ledger.recall("limits") == {"latency_ms": 2.0 * first.reference_ms}
+        assert first.limits == ledger.recall("limits") == {"latency_ms": 2.0 * first.reference_ms["latency_ms"]}
         assert prepare(spec, checked, ledger, Refusing(), Silent()) == first
 
 

@@ -1,7 +1,8 @@
 """The study's findings survive JSON exactly."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 from headtune.heads import AttentionSite, HeadCount, HeadPlan
 from headtune.study.facts import (
@@ -62,17 +63,27 @@ def test_plans() -> None:
 def test_range() -> None:
     found = LatencyRange(plans={"present": PLAN}, profiles={"present": PROFILE}, reference_ms=1.5)
     assert range_from_json(through(range_to_json(found))) == found  # type: ignore[arg-type]
+    both = replace(found, shorter={3: found})
+    assert range_from_json(through(range_to_json(both))) == both  # type: ignore[arg-type]
+
+
+def test_what_was_kept_before_several_lengths_were_timed_is_still_read() -> None:
+    found = LatencyRange(plans={"present": PLAN}, profiles={"present": PROFILE}, reference_ms=1.5)
+    for value, to_json, from_json in (
+        (found, range_to_json, range_from_json),
+        (FINALIST, finalist_to_json, finalist_from_json),
+    ):
+        kept: Any = through(to_json(value))  # type: ignore[operator]
+        del kept["shorter"]
+        assert from_json(kept) == value  # type: ignore[operator]
 
 
 def test_finalist_with_and_without_latency() -> None:
-    for finalist in (FINALIST, Finalist(**{**_fields(FINALIST), "latency": None})):  # type: ignore[arg-type]
+    timed = replace(FINALIST, shorter={3: PROFILE})
+    for finalist in (FINALIST, timed, replace(FINALIST, latency=None)):
         assert finalist_from_json(through(finalist_to_json(finalist))) == finalist  # type: ignore[arg-type]
 
 
 def test_verdict() -> None:
     verdict = Verdict(recommended=None, rule="none", findings=("a", "b"))
     assert verdict_from_json(through(asdict(verdict))) == verdict  # type: ignore[arg-type]
-
-
-def _fields(finalist: Finalist) -> dict[str, object]:
-    return {name: getattr(finalist, name) for name in Finalist.__dataclass_fields__}

@@ -33,6 +33,18 @@ def test_what_the_protocol_leaves_open_is_what_a_trial_has(
     assert resolved == replace(protocol, device=device, threads=threads)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "device", "resolved"),
+    [("10.0.0.1:6379", "auto", "cuda:0"), ("10.0.0.1:6379", "cuda", "cuda:0"), ("10.0.0.1:6379", "cpu", "cpu")],
+)
+def test_a_driver_without_a_gpu_may_ask_a_cluster_for_one(
+    make_spec: MakeSpec, cluster: str, device: str, resolved: str
+) -> None:
+    resources = Resources(cluster=cluster, gpus=1, accelerator="A100")
+    spec = make_spec(executor="ray", latency=LatencyProtocol(device=device), resources=resources)
+    assert protocol_of(spec) == LatencyProtocol(device=resolved, threads=1)
+
+
 @pytest.mark.parametrize("metric", ["latency_ms", "peak_memory_mb", "parameters"])
 def test_a_metric_is_needed_where_it_is_an_objective_or_limited(make_spec: MakeSpec, metric: str) -> None:
     asked: list[dict[str, Any]] = [
@@ -60,7 +72,7 @@ def test_a_setup_holds_what_the_study_says_and_the_check_found(make_spec: MakeSp
         "fresh",
         spec.objectives,
     )
-    assert (setup.needs_latency, setup.needs_memory, setup.reference_ms) == (False, True, None)
+    assert (setup.timed, setup.needs_memory, setup.reference_ms) == ({}, True, {})
     assert (setup.threads, setup.device, setup.latency.threads, setup.latency.batch_size) == (2, "cpu", 2, 3)
     assert setup.baseline_params == {"lr": pytest.approx(0.2)}
     assert setup.constraint_names == ("parameters", "head_dim")
@@ -68,4 +80,4 @@ def test_a_setup_holds_what_the_study_says_and_the_check_found(make_spec: MakeSp
     nowhere = trial_setup(
         replace(spec, output=None), checked, found=LatencyRange(plans={}, profiles={}, reference_ms=2.5)
     )
-    assert (nowhere.scratch, nowhere.models_dir, nowhere.reference_ms, nowhere.limits) == (None, None, 2.5, {})
+    assert (nowhere.scratch, nowhere.models_dir, nowhere.reference_ms, nowhere.limits) == (None, None, {}, {})

@@ -1,5 +1,6 @@
 """The life of a study, on the tiny task, without workers."""
 
+import platform
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from headtune.errors import Infeasible, MetricError, SpaceError, StudyChangedError, SurgeryError, TaskError, TrialError
+from headtune.errors import (
+    Infeasible,
+    MetricError,
+    OtherDeviceError,
+    SpaceError,
+    StudyChangedError,
+    SurgeryError,
+    TaskError,
+    TrialError,
+)
 from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.report.front_rows import front_table
@@ -89,6 +99,28 @@ def test_the_storage_gives_back_what_search_returned(make_spec: MakeSpec) -> Non
     assert read(spec) == record
     assert record.latency_range is not None
     assert record.latency_range.reference_ms == record.latency_range.profiles["present"].median_ms
+
+
+def test_latencies_of_two_devices_are_never_mixed(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = LatencyProtocol(batch_size=1, max_seconds=0.02, min_samples=6)
+    spec = make_spec(trials=4, epochs=1, objectives=(QUALITY, LATENCY), latency=quick)
+    begun = search(spec)
+    further = replace(spec, search=replace(spec.search, trials=6))
+    here = begun.trials[0].latency
+    assert here is not None
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("headtune.timing.latency.device_name", lambda device: "Another CPU")
+        with pytest.raises(OtherDeviceError) as caught:
+            search(further)
+    assert str(caught.value) == (
+        f"timed on Another CPU of machine {platform.node()}, but the study's reference on {here.device_name}: "
+        "latencies of two devices cannot be compared; bind the study to machines with one of them by "
+        "resources.accelerator or resources.node, or begin another for the other"
+    )
+    assert read(spec).trials == begun.trials, "the plan that was tried there is not held against it"
+    ended = search(further)
+    assert ended.trials[:4] == begun.trials
+    assert [trial.outcome for trial in ended.trials] == [Outcome.OK] * 6
 
 
 def test_a_budget_that_no_plan_meets_ends_before_training(make_spec: MakeSpec, tmp_path: Path) -> None:

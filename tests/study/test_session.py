@@ -11,7 +11,7 @@ from headtune.heads import HeadDimConstraint, Limit, SpaceOptions
 from headtune.pareto import Objective
 from headtune.study.session import Study
 from headtune.surgery import find_sites
-from headtune.trial import Outcome, TaskReference
+from headtune.trial import Outcome, Silent, TaskReference
 
 GOALS = (
     Objective(metric="quality", direction="maximize"),
@@ -46,6 +46,15 @@ def test_ask_build_tell_and_front(tmp_path: Path) -> None:
     best = ours.front().knee()
     assert best.metrics["quality"] == 0.4
     assert best.kind == "search"
+
+
+def test_a_profile_needs_no_storage(tmp_path: Path) -> None:
+    latency = headtune.LatencyProtocol(batch_size=2, max_seconds=0.05, min_samples=6)
+    found = study(tmp_path, latency=latency).profile(Silent())
+    assert found.latency is not None
+    assert found.details is not None
+    assert {"smallest", "present", "largest"} <= found.latency.profiles.keys()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_asked_and_not_told_is_asked_again(tmp_path: Path) -> None:

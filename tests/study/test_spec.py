@@ -52,12 +52,14 @@ def refusals(make: Callable[..., object], **values: Any) -> tuple[str, ...]:
         ),
         (
             Resources,
-            {"cpus": 0, "gpus": 1.5, "concurrent": 0, "cluster": ""},
+            {"cpus": 0, "gpus": 1.5, "concurrent": 0, "cluster": "", "node": "", "accelerator": 3},
             (
                 "Resources.cpus: must be at least 1 (got 0)",
                 "Resources.gpus: must be 0, a share of one GPU such as 0.5, or a whole number of GPUs (got 1.5)",
                 "Resources.concurrent: must be at least 1 (got 0)",
                 "Resources.cluster: must not be empty (got '')",
+                "Resources.node: must not be empty (got '')",
+                "Resources.accelerator: must be text (got 3)",
             ),
         ),
     ],
@@ -127,10 +129,18 @@ def test_a_password_is_not_shown(make_spec: MakeSpec) -> None:
         ),
         ({"objectives": (QUALITY, QUALITY)}, ("objectives.1.metric: quality is an objective already; keep one",)),
         (
-            {"objectives": (replace(QUALITY, metric="a b"), replace(LATENCY, metric="latency_ms@8"))},
+            {
+                "objectives": (QUALITY, replace(LATENCY, metric="latency_ms@8")),
+                "limits": (Limit(metric="latency_ms@9", max=1),),
+                "latency": LatencyProtocol(seq_len=(9, 16)),
+            },
+            ("latency.seq_len: must list 8, the length that latency_ms@8 names (got 9, 16)",),
+        ),
+        (
+            {"objectives": (replace(QUALITY, metric="a b"), replace(LATENCY, metric="latency_ms@08"))},
             (
                 "objectives.0.metric: must be a name as in Python code, as run.report(name=...) takes it (got 'a b')",
-                "objectives.1.metric: latency_ms@8: several sequence lengths are not available yet; write latency_ms",
+                "objectives.1.metric: must name a sequence length as in latency_ms@128 (got 'latency_ms@08')",
             ),
         ),
         (
@@ -157,8 +167,9 @@ def test_a_password_is_not_shown(make_spec: MakeSpec) -> None:
             ("resources.gpus: must be more than 0 for `latency.device: cuda`: trials see no GPU otherwise",),
         ),
         (
-            {"resources": Resources(concurrent=2, cluster="auto")},
+            {"resources": Resources(concurrent=2, cluster="auto", accelerator="A100")},
             (
+                "resources.accelerator: must be left out under `executor: inline`, which runs here (got 'A100')",
                 "resources.concurrent: must be 1 or auto under `executor: inline` (got 2)",
                 "resources.cluster: must be local under `executor: inline`",
             ),

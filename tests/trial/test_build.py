@@ -73,7 +73,7 @@ def test_what_a_function_raises_is_told_with_its_place(error: BaseException, nam
     line = broken.__code__.co_firstlineno + 1
     broken_task = task(**{name: broken})
     with pytest.raises(TaskError) as caught:
-        probe_inputs(broken_task, None) if name == "inputs" else build_model(broken_task, {}, 0)
+        probe_inputs(broken_task, LatencyProtocol()) if name == "inputs" else build_model(broken_task, {}, 0)
     said = f"{type(error).__name__}: {error}".removesuffix(": ")
     assert str(caught.value) == f"task.{name} raised {said} ({Path(__file__)}, line {line}, in broken)"
     assert caught.value.__cause__ is error
@@ -91,8 +91,8 @@ def test_ctrl_c_and_headtunes_own_errors_pass_as_they_are(error: BaseException) 
 
 def test_inputs_are_asked_for_their_sizes_and_the_probe_is_small_and_odd() -> None:
     assert inputs_of(task(), 4, 7)[0].shape == (4, 7, WIDTH)
-    assert probe_inputs(task(), None)[0].shape == (3, 5, WIDTH)
-    assert probe_inputs(task(), 9)[0].shape == (3, 9, WIDTH)
+    assert probe_inputs(task(), LatencyProtocol())[0].shape == (3, 5, WIDTH)
+    assert probe_inputs(task(), LatencyProtocol(seq_len=(9, 12)))[0].shape == (3, 9, WIDTH)
 
 
 def setup() -> TrialSetup:
@@ -103,7 +103,6 @@ def setup() -> TrialSetup:
         weights="fresh",
         objectives=(),
         latency=LatencyProtocol(device="cpu", threads=1),
-        needs_latency=False,
         needs_memory=False,
         present=HeadPlan.of({"attn": HeadCount(2, 2, 4)}),
     )

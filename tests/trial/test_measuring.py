@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtune.errors import TaskError
+from headtune.errors import OtherDeviceError, TaskError
 from headtune.heads import HeadCount, HeadDimConstraint, HeadPlan
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProfile, LatencyProtocol, peak_memory_mb
@@ -62,7 +62,6 @@ def setup(**changes: Any) -> TrialSetup:
         weights="fresh",
         objectives=(),
         latency=LatencyProtocol(device="cpu", threads=1, batch_size=2, max_seconds=0.05),
-        needs_latency=False,
         needs_memory=False,
         present=plan(HEADS),
     )
@@ -76,20 +75,24 @@ def request(chosen: HeadPlan, kind: Any = "search") -> TrialRequest:
 
 
 def test_latency_is_the_ratio_times_the_reference_or_its_upper_end() -> None:
-    seen = Profiled(parameters=10, peak_memory_mb=3.0, latency=PROFILE)
-    assert seen.metrics(10.0) == {"parameters": 10, "peak_memory_mb": 3.0, "latency_ms": pytest.approx(11.0)}
-    assert seen.metrics(10.0, upper=True)["latency_ms"] == pytest.approx(12.5)
-    assert seen.metrics(None) == {"parameters": 10, "peak_memory_mb": 3.0}
-    assert Profiled(parameters=10).metrics(10.0) == {"parameters": 10}
+    seen = Profiled(parameters=10, peak_memory_mb=3.0, latencies={None: PROFILE})
+    assert seen.metrics({"latency_ms": 10.0}) == {
+        "parameters": 10,
+        "peak_memory_mb": 3.0,
+        "latency_ms": pytest.approx(11.0),
+    }
+    assert seen.metrics({"latency_ms": 10.0}, upper=True)["latency_ms"] == pytest.approx(12.5)
+    assert seen.metrics({}) == {"parameters": 10, "peak_memory_mb": 3.0}
+    assert Profiled(parameters=10).metrics({"latency_ms": 10.0}) == {"parameters": 10}
 
 
 def test_a_violation_is_the_amount_above_the_limit_and_latency_is_judged_by_its_upper_end() -> None:
     wanted = setup(
-        reference_ms=10.0,
+        reference_ms={"latency_ms": 10.0},
         limits={"latency_ms": 12.0, "parameters": 15.0, "peak_memory_mb": 1.0},
         head_dim=HeadDimConstraint(min=3),
     )
-    seen = Profiled(parameters=10, latency=PROFILE)
+    seen = Profiled(parameters=10, latencies={None: PROFILE})
     assert violations(wanted, plan(4), seen) == {
         "latency_ms": pytest.approx(0.5),
         "parameters": -5.0,
@@ -106,7 +109,7 @@ def test_fewer_heads_of_the_same_size_have_a_share_of_the_weights(heads: int) ->
 
 
 def test_what_the_study_asks_for_is_measured_in_pairs_with_the_present_plan() -> None:
-    wanted = setup(needs_latency=True, needs_memory=True)
+    wanted = setup(timed={"latency_ms": None}, needs_memory=True)
     small, present = profile_candidates(wanted, [Candidate(plan=plan(n), params={}) for n in (1, HEADS)])
     assert small.latency is not None
     assert present.latency is not None
@@ -120,13 +123,61 @@ def test_what_the_study_asks_for_is_measured_in_pairs_with_the_present_plan() ->
     assert small.peak_memory_mb < present.peak_memory_mb
 
 
+LENGTHS = {"latency_ms@3": 3, "latency_ms": 9}
+
+
+def test_each_length_that_is_asked_for_is_timed_and_judged_by_itself() -> None:
+    protocol = LatencyProtocol(device="cpu", threads=1, batch_size=2, max_seconds=0.05, seq_len=(3, 5, 9))
+    wanted = setup(timed=LENGTHS, latency=protocol, needs_memory=True)
+    (seen,) = profile_candidates(wanted, [Candidate(plan=plan(1), params={})])
+    assert {length: one.protocol.seq_len for length, one in seen.latencies.items()} == {3: 3, 9: 9}
+    assert seen.latency is seen.latencies[9]
+    assert seen.shorter == {3: seen.latencies[3]}
+    model = build_planned(wanted, wanted.task.load(), plan(1), {}, 0)
+    assert seen.peak_memory_mb == peak_memory_mb(model, inputs, protocol.at(9)), "memory is that of the longest pass"
+    short, long = replace(PROFILE, ratio=0.5, ratio_interval=(0.4, 0.6)), PROFILE
+    planted = Profiled(parameters=10, latencies={3: short, 9: long})
+    known = replace(wanted, reference_ms={"latency_ms@3": 2.0, "latency_ms": 10.0}, limits={"latency_ms@3": 1.0})
+    assert planted.metrics(known.reference_ms) == {"parameters": 10, "latency_ms@3": 1.0, "latency_ms": 11.0}
+    assert violations(known, plan(1), planted) == {"latency_ms@3": pytest.approx(0.2)}
+
+
+def test_only_the_length_that_is_in_doubt_is_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int | None] = []
+
+    def measure(model: object, inputs: object, protocol: LatencyProtocol, **options: object) -> LatencyProfile:
+        taken.append(protocol.length)
+        wide = taken.count(protocol.length) == 1
+        interval = (1.0, 1.9) if wide else (1.0, 1.2)
+        return replace(PROFILE, ratio_interval=interval, settled=not wide)
+
+    monkeypatch.setattr("headtune.trial.measuring.measure", measure)
+    known = setup(
+        timed=LENGTHS,
+        latency=LatencyProtocol(device="cpu", threads=1, seq_len=(3, 9)),
+        reference_ms={"latency_ms@3": 1.0, "latency_ms": 1.0},
+        limits={"latency_ms@3": 1.5, "latency_ms": 2.0},
+    )
+    model = build_planned(known, known.task.load(), plan(2), {}, 0)
+    found = measure_trial(known, known.task.load(), request(plan(2)), model, lane_of(known))
+    assert taken == [3, 9, 3]
+    assert found.violations == {"latency_ms@3": pytest.approx(-0.3), "latency_ms": pytest.approx(-0.1)}
+    assert found.shorter[3].settled
+
+
+def test_a_ratio_that_another_device_gave_is_refused() -> None:
+    wanted = setup(timed={"latency_ms": None}, reference_device="Another CPU")
+    with pytest.raises(OtherDeviceError, match=r"but the study's reference on Another CPU: latencies of two devices"):
+        profile_candidates(wanted, [Candidate(plan=plan(1), params={})])
+
+
 def measured(wanted: TrialSetup, chosen: HeadPlan, kind: Any = "search") -> Any:
     model = build_planned(wanted, wanted.task.load(), chosen, {}, 0)
     return measure_trial(wanted, wanted.task.load(), request(chosen, kind), model, lane_of(wanted))
 
 
 def test_a_searched_plan_that_breaks_a_limit_by_its_weights_is_not_timed_and_a_baseline_is() -> None:
-    wanted = setup(needs_latency=True, reference_ms=1.0, limits={"parameters": WEIGHTS - 1})
+    wanted = setup(timed={"latency_ms": None}, reference_ms={"latency_ms": 1.0}, limits={"parameters": WEIGHTS - 1})
     searched = measured(wanted, plan(HEADS))
     assert searched.latency is None
     assert searched.metrics == {"parameters": WEIGHTS}
@@ -141,7 +192,7 @@ def test_inputs_that_fail_at_the_sizes_of_the_protocol_are_told_as_such() -> Non
         return inputs(batch_size, seq_len)
 
     task = Task(model=Encoder, inputs=picky, train=lambda model, run: None)
-    wanted = setup(needs_latency=True, latency=LatencyProtocol(device="cpu", threads=1, batch_size=100))
+    wanted = setup(timed={"latency_ms": None}, latency=LatencyProtocol(device="cpu", threads=1, batch_size=100))
     with pytest.raises(TaskError, match=r"^task.inputs raised AssertionError: too many"):
         profile_candidates(replace(wanted, task=TaskObject(task)), [Candidate(plan=plan(2), params={})])
 
@@ -174,7 +225,7 @@ def test_noise_that_never_settled_does_not_reject_a_plan_at_once(
 ) -> None:
     measured, taken = profiles(*intervals)
     monkeypatch.setattr("headtune.trial.measuring.measure", measured)
-    known = setup(limits={"latency_ms": 3.0}, reference_ms=2.0, needs_latency=True)
+    known = setup(limits={"latency_ms": 3.0}, reference_ms={"latency_ms": 2.0}, timed={"latency_ms": None})
     model = build_planned(known, known.task.load(), plan(2), {}, 0)
     found = measure_trial(known, known.task.load(), request(plan(2)), model, lane_of(known))
     assert found.violations["latency_ms"] == pytest.approx(upper * 2.0 - 3.0)

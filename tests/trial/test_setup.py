@@ -21,7 +21,7 @@ def setup(**changes: Any) -> TrialSetup:
         "weights": "fresh",
         "objectives": (Objective(metric="val_accuracy", direction="maximize"),),
         "latency": LatencyProtocol(device="cpu", threads=2),
-        "needs_latency": True,
+        "timed": {"latency_ms": None},
         "needs_memory": False,
         "present": HeadPlan.of({"attn": HeadCount(4, 4, 16)}),
     }
@@ -44,7 +44,10 @@ def test_constraints_have_a_fixed_order_limits_first(changes: dict[str, Any], na
 
 def test_a_setup_reaches_a_worker_whole() -> None:
     sent = setup(
-        limits={"latency_ms": 2.0}, head_dim=HeadDimConstraint(min=8), reference_ms=1.5, scratch=Path("/tmp/scratch")
+        limits={"latency_ms": 2.0},
+        head_dim=HeadDimConstraint(min=8),
+        reference_ms={"latency_ms": 1.5},
+        scratch=Path("/tmp/scratch"),
     )
     arrived = pickle.loads(pickle.dumps(sent))
     assert arrived == sent
@@ -55,7 +58,7 @@ def test_a_setup_reaches_a_worker_whole() -> None:
 
 def test_what_is_not_said_is_kept_nowhere_and_limits_nothing() -> None:
     plain = setup()
-    assert (plain.limits, plain.head_dim, plain.reference_ms) == ({}, None, None)
+    assert (plain.limits, plain.head_dim, plain.reference_ms) == ({}, None, {})
     assert (plain.scratch, plain.models_dir, plain.lane_dir) == (None, None, None)
     assert (plain.device, plain.threads) == ("cpu", 1)
 

@@ -59,7 +59,6 @@ def setup(task_args: dict[str, Any] | None = None, **changes: Any) -> TrialSetup
         weights="fresh",
         objectives=(QUALITY,),
         latency=LatencyProtocol(device="cpu", threads=1, batch_size=4, max_seconds=0.2),
-        needs_latency=False,
         needs_memory=False,
         present=plan(4),
     )
@@ -145,7 +144,11 @@ def test_head_dim_is_judged_by_the_worst_site() -> None:
 
 def test_latency_is_the_ratio_times_the_frozen_reference_and_judged_by_its_upper_end() -> None:
     channel = Recorder()
-    run_trial(setup(needs_latency=True, reference_ms=10.0, limits={"latency_ms": 11.0}), request(plan(2)), channel)
+    run_trial(
+        setup(timed={"latency_ms": None}, reference_ms={"latency_ms": 10.0}, limits={"latency_ms": 11.0}),
+        request(plan(2)),
+        channel,
+    )
     (measurement,) = channel.measurements
     assert measurement.latency is not None
     assert measurement.metrics["latency_ms"] == pytest.approx(10.0 * measurement.latency.ratio)

@@ -3,9 +3,11 @@
 Rows are plans, columns are features: R rows, P columns.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from math import log2
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +29,28 @@ keys and values, and what the form of a head does to kernels."""
 _OWN = ("heads", "kv_width")
 """Where a site may differ from those of its kind: unlike inputs make unlike slopes."""
 
-_SHARED_PRIOR, _STEP_PRIOR, _OWN_PRIOR = 1.0, 0.2, 0.3
-"""How large effects are expected to be beside each other: sites of a kind differ less among them than from none, and
-single counts lie off the curve by less than the curve spans."""
+_BENT = ("log_heads", "narrow")
+"""What bends a kind's curve; a straight one needs none of them."""
+
+
+class Priors(NamedTuple):
+    """How large effects are expected to be beside the straight ones of a kind.
+
+    Attributes:
+        bend: bends of its curve, and steps of single counts off it.
+        deviation: differences between its sites.
+    """
+
+    bend: float
+    deviation: float
+
+
+PRIORS = tuple(Priors(bend, deviation) for bend in (0.02, 0.2) for deviation in (0.02, 0.2, 1.0))
+"""Among these the data choose."""
 
 Kind = tuple[object, ...]
+Counts = Mapping[str, HeadCount]
+"""A plan's counts by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +69,9 @@ class Feature:
     of: Callable[[HeadCount], float]
     scale: float = 1.0
 
-    def at(self, plan: HeadPlan, present: HeadPlan) -> float:
-        """Its value for a plan, against the present one."""
-        ours, theirs = dict(plan.counts), dict(present.counts)
-        return sum(self.of(ours[path]) - self.of(theirs[path]) for path in self.paths) / self.scale
+    def at(self, counts: Counts, present: Counts) -> float:
+        """Its value for a plan's counts, against the present ones."""
+        return sum(self.of(counts[path]) - self.of(present[path]) for path in self.paths) / self.scale
 
 
 def kind_of(site: AttentionSite) -> Kind:
@@ -61,42 +79,48 @@ def kind_of(site: AttentionSite) -> Kind:
     return (*site.stack, site.embed_dim, site.present)
 
 
-def features_of(sites: Sequence[AttentionSite], plans: Sequence[HeadPlan]) -> tuple[Feature, ...]:
-    """The columns that differ among *plans*, each scaled by the largest step that one of its sites takes in them."""
-    present = HeadPlan.present(sites)
+def features_of(
+    sites: Sequence[AttentionSite], plans: Sequence[HeadPlan], priors: Priors = PRIORS[-1]
+) -> tuple[Feature, ...]:
+    """The columns that differ among *plans*, each scaled by the largest step that one of its sites takes in them.
+
+    Args:
+        sites: the model's.
+        plans: whose differences count.
+        priors: how large each column's effect is expected to be.
+    """
+    present, counted = dict(HeadPlan.present(sites).counts), [dict(plan.counts) for plan in plans]
     kinds: dict[Kind, list[str]] = {}
     for site in sites:
         kinds.setdefault(kind_of(site), []).append(site.path)
-    found = []
-    for paths in map(tuple, kinds.values()):
-        name = paths[0]
-        found += [(Feature(name=f"{key} {name}", paths=paths, of=of), _SHARED_PRIOR) for key, of in _QUANTITIES.items()]
-        seen = sorted({plan[path] for plan in plans for path in paths})
-        found += [(Feature(name=f"{at} {name}", paths=paths, of=_is(at)), _STEP_PRIOR) for at in seen]
-        if len(paths) > 1:
-            own = [(path, key) for path in paths for key in _OWN]
-            found += [
-                (Feature(name=f"{key} {path}", paths=(path,), of=_QUANTITIES[key]), _OWN_PRIOR) for path, key in own
-            ]
-    scaled = ((feature, prior, _largest_step(feature, plans, present)) for feature, prior in found)
-    return tuple(
-        Feature(name=feature.name, paths=feature.paths, of=feature.of, scale=step / prior)
-        for feature, prior, step in scaled
-        if step > 0
-    )
+    found = [
+        (feature, prior, _largest_step(feature, counted, present))
+        for paths in kinds.values()
+        for feature, prior in _of_kind(tuple(paths), counted, priors)
+    ]
+    return tuple(replace(feature, scale=step / prior) for feature, prior, step in found if step > 0)
+
+
+def _of_kind(paths: tuple[str, ...], counted: Sequence[Counts], priors: Priors) -> Iterator[tuple[Feature, float]]:
+    """The columns of the sites of one kind, each with its prior."""
+    for key, of in _QUANTITIES.items():
+        yield Feature(name=f"{key} {paths[0]}", paths=paths, of=of), priors.bend if key in _BENT else 1.0
+    for count in sorted({counts[path] for counts in counted for path in paths}):
+        yield Feature(name=f"{count} {paths[0]}", paths=paths, of=_is(count)), priors.bend / 2
+    for path, key in product(paths, _OWN) if len(paths) > 1 else ():
+        yield Feature(name=f"{key} {path}", paths=(path,), of=_QUANTITIES[key]), priors.deviation
 
 
 def matrix_of(features: Sequence[Feature], plans: Sequence[HeadPlan], present: HeadPlan) -> Array:
     """``(R, P)``: each plan's features."""
-    return np.array([[feature.at(plan, present) for feature in features] for plan in plans]).reshape(len(plans), -1)
+    now, counted = dict(present.counts), [dict(plan.counts) for plan in plans]
+    return np.array([[feature.at(counts, now) for feature in features] for counts in counted]).reshape(len(plans), -1)
 
 
 def _is(count: HeadCount) -> Callable[[HeadCount], float]:
     return lambda other: float(other == count)
 
 
-def _largest_step(feature: Feature, plans: Sequence[HeadPlan], present: HeadPlan) -> float:
-    counts = {path: dict(present.counts)[path] for path in feature.paths}
-    return max(
-        (abs(feature.of(plan[path]) - feature.of(count)) for plan in plans for path, count in counts.items()), default=0
-    )
+def _largest_step(feature: Feature, counted: Sequence[Counts], present: Counts) -> float:
+    now = {path: feature.of(present[path]) for path in feature.paths}
+    return max((abs(feature.of(counts[path]) - at) for counts in counted for path, at in now.items()), default=0)

@@ -95,16 +95,33 @@ class LatencyModel:
             InputError: a length or a site that was not measured, a count beyond those that were, or two counts with as
                 many heads.
         """
+        return self.mean_per_head({path: counts}, seq_len)
+
+    def mean_per_head(self, counts: Mapping[str, tuple[HeadCount, HeadCount]], seq_len: int | None = None) -> Estimate:
+        """What one more head costs on average at some sites: the mean is surer than what is said of each.
+
+        Args:
+            counts: path → a smaller and a larger count, for each of the sites.
+            seq_len: which of the lengths.
+
+        Returns:
+            As :meth:`per_head`.
+
+        Raises:
+            InputError: as :meth:`per_head`.
+        """
         self._check_length(seq_len)
-        low, high = counts
-        problems = [*self._strange(path, low), *self._strange(path, high)]
-        if low.num_heads >= high.num_heads:
-            problems.append(f"per_head: {path}: {low} to {high} adds no head; give a smaller and a larger count")
+        problems = []
+        for path, (low, high) in counts.items():
+            problems += [*self._strange(path, low), *self._strange(path, high)]
+            if low.num_heads >= high.num_heads:
+                problems.append(f"per_head: {path}: {low} to {high} adds no head; give a smaller and a larger count")
         if problems:
             raise InputError(*dict.fromkeys(problems))
         present = dict(HeadPlan.present(self.sites).counts)
-        ends = (HeadPlan.of({**present, path: count}) for count in (low, high))
-        return self._regressions[seq_len].difference(*ends).times(1 / (high.num_heads - low.num_heads))
+        ends = [HeadPlan.of({**present, **{path: pair[end] for path, pair in counts.items()}}) for end in (0, 1)]
+        added = sum(high.num_heads - low.num_heads for low, high in counts.values())
+        return self._regressions[seq_len].difference(*ends).times(1 / added)
 
     @cached_property
     def error(self) -> HeldOutError:
@@ -147,15 +164,13 @@ class LatencyModel:
         if site is None:
             return [f"{path} is no site of this latency model; its sites: {', '.join(one.path for one in self.sites)}"]
         counts = self._measured[kind_of(site)]
-        problems = []
         for name in HeadCount._fields:
             least, most = (reach(getattr(one, name) for one in counts) for reach in (min, max))
             value = getattr(count, name)
             if not least <= value <= most:
-                problems.append(
-                    f"{path}: {name} {value} lies beyond the measured {least} to {most}; measure plans that reach it"
-                )
-        return problems
+                beyond = f"{path}: {name} {value} lies beyond the measured {least} to {most}"
+                return [f"{beyond}; measure plans that reach it"]
+        return []
 
     def _check_length(self, seq_len: int | None) -> None:
         if seq_len not in self.lengths:

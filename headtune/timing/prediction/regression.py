@@ -12,69 +12,105 @@ from sklearn.linear_model import BayesianRidge
 
 from headtune.heads import AttentionSite, HeadPlan
 from headtune.timing.prediction.estimate import Estimate, HeldOutError, TimedPlan
-from headtune.timing.prediction.features import Array, Feature, features_of, matrix_of
+from headtune.timing.prediction.features import PRIORS, Array, Feature, Priors, features_of, matrix_of
 
 FOLDS = 10
 _LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regression:
-    """A fitted regression: ratio − 1 = features · weights, with noise in proportion to the ratio.
+class Fit:
+    """One fitted regression: ratio − 1 = features · weights, with noise in proportion to the ratio.
 
     Attributes:
         features: the columns.
-        present: the plan whose features are 0 and whose ratio is 1.
         weights: posterior mean, (P,).
         covariance: of the posterior, (P, P).
         noise: standard deviation of a measured ratio, relative to it.
         freedom: plans less the weights that the data really determine.
+        evidence: logarithm of how probable the measurements are under it.
     """
 
     features: tuple[Feature, ...]
-    present: HeadPlan
     weights: Array
     covariance: Array
     noise: float
     freedom: float
+    evidence: float
 
     @classmethod
-    def fit(cls, sites: Sequence[AttentionSite], timed: Sequence[TimedPlan]) -> "Regression":
-        """The regression of the given plans, all of one length."""
-        plans, present = [one.plan for one in timed], HeadPlan.present(sites)
+    def of(cls, sites: Sequence[AttentionSite], timed: Sequence[TimedPlan], priors: Priors) -> "Fit":
+        """The regression under given priors."""
+        plans = [one.plan for one in timed]
         ratios_R = np.array([one.ratio for one in timed])
-        features = features_of(sites, plans)
+        features = features_of(sites, plans, priors)
         # Noise grows with the latency: in units of each plan's own it is alike for all.
-        rows_RP = matrix_of(features, plans, present) / ratios_R[:, None]
-        ridge = BayesianRidge(fit_intercept=False, compute_score=False, max_iter=1000, tol=1e-6)
+        rows_RP = matrix_of(features, plans, HeadPlan.present(sites)) / ratios_R[:, None]
+        ridge = BayesianRidge(fit_intercept=False, compute_score=True, max_iter=1000, tol=1e-4)
         ridge.fit(rows_RP, (ratios_R - 1) / ratios_R)
         determined = ridge.alpha_ * float(np.sum((rows_RP @ ridge.sigma_) * rows_RP))
         return cls(
             features=features,
-            present=present,
             weights=ridge.coef_,
             covariance=ridge.sigma_,
             noise=max(float(ridge.alpha_) ** -0.5, _LEAST_ERROR),
             freedom=max(len(timed) - determined, 2.0),
+            evidence=float(ridge.scores_[-1]),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Regression:
+    """Regressions under several priors, each counted by how probable it makes the measurements (Bayesian averaging).
+
+    Attributes:
+        present: the plan whose features are 0 and whose ratio is 1.
+        fits: one for each of the priors.
+        shares: how much each counts, adding up to 1.
+    """
+
+    present: HeadPlan
+    fits: tuple[Fit, ...]
+    shares: Array
+
+    @classmethod
+    def fit(cls, sites: Sequence[AttentionSite], timed: Sequence[TimedPlan]) -> "Regression":
+        """The regressions of the given plans, all of one length."""
+        fits = tuple(Fit.of(sites, timed, priors) for priors in PRIORS)
+        evidence = np.array([fit.evidence for fit in fits])
+        weights = np.exp(evidence - evidence.max())
+        return cls(present=HeadPlan.present(sites), fits=fits, shares=weights / weights.sum())
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of a measured ratio, relative to it."""
+        return float(self.shares @ np.array([fit.noise for fit in self.fits]))
 
     def predict(self, plan: HeadPlan) -> Estimate:
         """The ratio of a plan, with the interval of one measurement of it."""
-        row_P = self._row(plan)
-        ratio = 1 + float(row_P @ self.weights)
-        return self._around(ratio, float(row_P @ self.covariance @ row_P) + (self.noise * ratio) ** 2)
+        around = self._effect(self.present, plan)
+        return self._estimate(1 + around[0], around[1], noisy=True)
 
     def difference(self, low: HeadPlan, high: HeadPlan) -> Estimate:
         """By how much one plan's ratio exceeds another's, without the noise of measuring either."""
-        row_P = self._row(high) - self._row(low)
-        return self._around(float(row_P @ self.weights), float(row_P @ self.covariance @ row_P))
+        return self._estimate(*self._effect(low, high), noisy=False)
 
-    def _row(self, plan: HeadPlan) -> Array:
-        row_P: Array = matrix_of(self.features, [plan], self.present)[0]
-        return row_P
+    def _effect(self, low: HeadPlan, high: HeadPlan) -> tuple[Array, Array]:
+        """By fit: the difference between two plans, and its variance."""
+        found = []
+        for fit in self.fits:
+            rows_2P = matrix_of(fit.features, [low, high], self.present)
+            row_P = rows_2P[1] - rows_2P[0]
+            found.append((row_P @ fit.weights, row_P @ fit.covariance @ row_P))
+        values, variances = np.array(found).T
+        return values, variances
 
-    def _around(self, value: float, variance: float) -> Estimate:
-        reach = float(stats.t.ppf(0.975, self.freedom)) * variance**0.5
+    def _estimate(self, values: Array, variances: Array, *, noisy: bool) -> Estimate:
+        value = float(self.shares @ values)
+        noise = np.array([(fit.noise * value) ** 2 if noisy else 0.0 for fit in self.fits])
+        spread = float(self.shares @ (variances + noise + (values - value) ** 2))
+        freedom = float(self.shares @ np.array([fit.freedom for fit in self.fits]))
+        reach = float(stats.t.ppf(0.975, freedom)) * spread**0.5
         return Estimate(value=value, interval=(value - reach, value + reach))
 
 
