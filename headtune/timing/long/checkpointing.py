@@ -1,5 +1,6 @@
 """A model whose layers keep no activations for the backward pass, and compute them again."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from headtune.timing.long.switched import Switched
 class Recomputed(nn.Module):
     """A layer whose activations are computed again in the backward pass, under the same random numbers.
 
-    Whatever is asked of it beside ``forward``, the layer answers.
+    Whatever is asked of it beside ``forward``, the layer answers. A cache of transformers is kept from it, as they do
+    themselves: computed again, it would be filled twice.
 
     References:
         Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
@@ -32,6 +34,8 @@ class Recomputed(nn.Module):
         """What the layer returns."""
         if not torch.is_grad_enabled():
             return self.layer(*args, **kwargs)
+        args = tuple(map(_uncached, args))
+        kwargs = {name: _uncached(value) for name, value in kwargs.items()}
         return checkpoint(self.layer, *args, use_reentrant=False, **kwargs)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -42,6 +46,12 @@ class Recomputed(nn.Module):
             if name.startswith("__"):  # how it is copied and pickled is not the layer's matter
                 raise
             return getattr(super().__getattr__("layer"), name)
+
+
+def _uncached(value: Any) -> Any:  # noqa: ANN401
+    """None for a cache of transformers."""
+    caches = sys.modules.get("transformers.cache_utils")
+    return None if caches is not None and isinstance(value, caches.Cache) else value
 
 
 def checkpointed(model: nn.Module, sites: Sequence[AttentionSite]) -> Switched:

@@ -79,6 +79,29 @@ def test_a_layer_that_is_used_twice_stays_one() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-8)
 
 
+def test_a_cache_is_not_filled_twice() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        hidden_size=E,
+        num_hidden_layers=2,
+        num_attention_heads=H,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        vocab_size=50,
+    )
+    model = transformers.LlamaForCausalLM(config).train()
+    inputs = {"input_ids": torch.randint(0, 50, (B, T))}
+    switched = checkpointed(model, headtune.sites(model, inputs))
+    assert switched.paths == ("model.layers.0.self_attn", "model.layers.1.self_attn")
+    for one in (model, switched.model):
+        returned = one(**inputs)
+        returned.logits.square().mean().backward()
+        assert returned.past_key_values.get_seq_length() == (T if one is model else 0)
+    ours, theirs = ([parameter.grad for parameter in one.parameters()] for one in (switched.model, model))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
+
+
 def test_copies_of_the_copy_compute_with_their_own_weights() -> None:
     model, x = encoder(0.0), torch.randn(B, T, E)
     switched = checkpointed(model, headtune.sites(model, (x,))).model

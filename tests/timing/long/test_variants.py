@@ -10,14 +10,14 @@ from headtune.errors import InputError
 from headtune.nn import HeadedAttention
 from headtune.timing import LatencyProtocol, LongVariant, long_sequence_variants, measure, peak_memory_mb, windowed
 
-E, H, T, W = 16, 8, 640, 64
+E, H, T, W = 16, 4, 256, 64
 PROTOCOL = LatencyProtocol(device="cpu", threads=1, min_samples=6, max_seconds=0.3)
 
 
 def encoder() -> nn.TransformerEncoder:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(E, H, 2 * E, dropout=0.0, batch_first=True)
-    return nn.TransformerEncoder(layer, 3)
+    return nn.TransformerEncoder(layer, 2)
 
 
 class WrittenOut(nn.Module):
