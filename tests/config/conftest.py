@@ -36,6 +36,7 @@ objectives:
 constraints:
   head_dim: {min: 4, multiple_of: 4}
   latency_ms: {max_ratio: 1.5, of: present}
+  latency_ms@64: {max: 3.5}
   parameters: {max: 2e6}
   peak_memory_mb: {max: 8000}
 latency:

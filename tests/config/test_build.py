@@ -42,6 +42,7 @@ def test_every_key_of_the_file_reaches_the_study(write: Write, full: str) -> Non
         ),
         limits=(
             Limit(metric="latency_ms", max_ratio=1.5, of="present"),
+            Limit(metric="latency_ms@64", max=3.5),
             Limit(metric="parameters", max=2e6),
             Limit(metric="peak_memory_mb", max=8000),
         ),
