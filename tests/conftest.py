@@ -31,6 +31,30 @@ def tiny_task(**args: Any) -> TaskReference:
     return TaskReference(target="tiny.py:task", base=TASKS, args=args)
 
 
+class PlantedTime:
+    """The clock of measurements on the CPU, which goes on only where a model says that it took time."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def take(self, ms: float) -> None:
+        """Let time pass."""
+        self.now_ns += round(ms * 1e6)
+
+    def perf_counter_ns(self) -> int:
+        """As that of ``time``; reading it takes a microsecond, so that nothing takes no time at all."""
+        self.now_ns += 1000
+        return self.now_ns
+
+
+@pytest.fixture
+def planted_time(monkeypatch: pytest.MonkeyPatch) -> PlantedTime:
+    """Measurements read this clock: what they find does not depend on how busy the machine is."""
+    planted = PlantedTime()
+    monkeypatch.setattr("headtune.timing.clock.time", planted)
+    return planted
+
+
 @pytest.fixture
 def make_spec(tmp_path: Path) -> MakeSpec:
     """Makes studies of the tiny task: 25 plans, quality against parameters, in this process, without verification."""

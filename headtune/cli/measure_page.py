@@ -124,7 +124,9 @@ def _limits(found: Profile, limits: Sequence[Limit]) -> list[str]:
 
 def _follows(found: Profile) -> list[str]:
     sentences = profile_findings(found)
-    return ["", "what follows:", *(f"- {sentence}" for sentence in sentences)] if sentences else []
+    assert found.latency is not None
+    where = f", at length {found.latency.length}" if _several(found.latency) else ""
+    return ["", f"what follows{where}:", *(f"- {sentence}" for sentence in sentences)] if sentences else []
 
 
 def _interval(bounds: tuple[float, float]) -> str:

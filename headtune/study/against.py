@@ -52,7 +52,7 @@ def read_latencies(path: Path) -> Latencies:
     except ValueError as error:
         raise InputError(f"{path}: is no JSON ({error}); {remedy}") from error
     try:
-        blocks = [*document.get("lengths", {}).values(), document]
+        blocks = [*(document["lengths"].values() if "lengths" in document else ()), document]
         return dict(_block(block["plans"]) for block in blocks)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: holds no profile ({type(error).__name__}: {error}); {remedy}") from error
@@ -98,4 +98,4 @@ def _lengths(lengths: Iterable[int | None]) -> str:
 def _block(plans: Mapping[str, Any]) -> tuple[int | None, dict[HeadPlan, LatencyProfile]]:
     """The latencies at one length, and which one it is."""
     found = {HeadPlan.from_json(one["plan"]): LatencyProfile.from_json(one["latency"]) for one in plans.values()}
-    return next(profile.protocol.length for profile in found.values()), found
+    return next((profile.protocol.length for profile in found.values()), None), found

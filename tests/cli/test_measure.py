@@ -57,6 +57,42 @@ def test_all_of_it_is_in_the_document(run: Run, study: Path) -> None:
     assert "against" not in document
 
 
+TWO = ("--set", "latency={batch_size: 2, threads: 1, max_seconds: 0.1, seq_len: [3, 24]}")
+
+
+def test_each_length_has_a_block_of_rows(run: Run, study: Path, tmp_path: Path) -> None:
+    limits = "constraints={latency_ms@3: {max_ratio: 90, of: present}, latency_ms: {max_ratio: 90, of: present}}"
+    code, out, err = run("measure", study, "--plan", "*=2", "--set", limits, *TWO)
+    assert code == 0, err
+    blocks = re.findall(r"^plan at length (\d+) .*\n.*\n\*=2 +2-2 .*\npresent +4-4 ", out, re.MULTILINE)
+    assert blocks == ["3", "24"]
+    assert "batch of 2, lengths 3 and 24, forward pass" in out
+    most = dict(re.findall(r"^the study's limit: (\S+) ≤ 90 × present, which is (\S+) here$", out, re.MULTILINE))
+    assert list(most) == ["latency_ms", "latency_ms@3"]
+
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(run("measure", study, "--plan", "*=2", "--json", *TWO)[1])
+    document = json.loads(earlier.read_text())
+    shorter = document["lengths"].pop("3")
+    assert document["lengths"] == {}
+    for block, length in ((document, 24), (shorter, 3)):
+        present = block["plans"]["present"]
+        assert block["reference_ms"] == present["latency"]["median_ms"]
+        assert [one["latency"]["protocol"]["seq_len"] for one in block["plans"].values()] == [length] * 2
+        assert present["measured"]["latency_ms"] == document["reference_ms"], "its ratio to itself is 1"
+        assert present["measured"]["latency_ms@3"] == shorter["reference_ms"]
+    code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, *TWO)
+    assert code == 0, err
+    assert re.findall(r"^against the earlier profile, length (\d+) ", out, re.MULTILINE) == ["3", "24"]
+
+
+def test_what_is_told_beside_the_plans_is_of_the_longest(run: Run, study: Path) -> None:
+    code, out, err = run("measure", study, *TWO)
+    assert code == 0, err
+    assert re.search(r"^a head more at \(length 24\) ", out, re.MULTILINE)
+    assert "\nwhat follows, at length 24:\n" in out
+
+
 def test_plans_of_the_persons_own(run: Run, study: Path) -> None:
     code, out, err = run("measure", study, "--plan", "*=2", "--plan", "*.0.*=8", "--set", "latency.batch_size=2")
     assert code == 0, err
@@ -104,7 +140,8 @@ def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Pa
     limits = "constraints={latency_ms: {max_ratio: 1.5, of: present}, parameters: {max: 2e6}}"
     code, out, err = run("measure", study, "--set", limits, "--set", "latency={batch_size: 1, threads: 1}")
     assert code == 0, err
-    lines = out[: out.index("\nwhat follows:")].splitlines()[-4:]
+    page = out[: out.index("\nwhat follows:")].splitlines()
+    lines = [line for line in page if not line.startswith("mind ")][-4:]  # what a busy machine adds
     assert lines[0].endswith(" (cpu), 1 thread, float32, batch of 1, forward pass")
     assert lines[1] == (
         "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is "

@@ -76,15 +76,36 @@ def make_details() -> MakeDetails:
 
 @pytest.fixture
 def make_profile(make_latency: MakeLatency, make_details: MakeDetails) -> MakeProfile:
-    """Makes a profile of three plans; *ratios* by name, *details* of the pass."""
+    """Makes a profile of three plans; *ratios* by name, *details* of the pass, *lengths* that it is timed at.
 
-    def make(ratios: Mapping[str, float] | None = None, details: ProfileDetails | None = None) -> Profile:
+    At each length before the last the present plan takes 4 ms less, and the others differ half as much from it.
+    """
+
+    def make(
+        ratios: Mapping[str, float] | None = None,
+        details: ProfileDetails | None = None,
+        lengths: tuple[int | None, ...] = (None,),
+    ) -> Profile:
         ratios = ratios or {"smallest": 0.8, "present": 1.0, "largest": 1.3}
         plans = {"smallest": plan_of(1), "present": plan_of(4), "largest": plan_of(8)}
-        profiles = {name: make_latency(ratio) for name, ratio in ratios.items()}
+
+        def at(length: int | None, steps: int) -> LatencyRange:
+            nearer = {name: 1 + (ratio - 1) / 2**steps for name, ratio in ratios.items()}
+            return LatencyRange(
+                plans={name: plans[name] for name in ratios},
+                profiles={name: make_latency(ratio, seq_len=length) for name, ratio in nearer.items()},
+                reference_ms=4.0 * (len(lengths) - steps),
+            )
+
+        *shorter, longest = lengths
+        steps = range(len(shorter), 0, -1)
+        below = {length: at(length, step) for length, step in zip(shorter, steps, strict=True) if length is not None}
+        timed = replace(at(longest, 0), shorter=below)
         return Profile(
-            measured={name: {"parameters": 1000.0, "latency_ms": 4.0 * ratio} for name, ratio in ratios.items()},
-            latency=LatencyRange(plans={n: plans[n] for n in ratios}, profiles=profiles, reference_ms=4.0),
+            measured={
+                name: {"parameters": 1000.0, "latency_ms": timed.reference_ms * ratio} for name, ratio in ratios.items()
+            },
+            latency=timed,
             details=make_details() if details is None else details,
         )
 

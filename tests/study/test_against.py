@@ -24,7 +24,53 @@ def test_what_was_written_is_read_back(make_profile: MakeProfile, tmp_path: Path
     found = make_profile()
     assert found.latency is not None
     read = read_latencies(written(found, tmp_path / "earlier.json"))
-    assert read == {plan: found.latency.profiles[name] for name, plan in found.latency.plans.items()}
+    assert read == {None: {plan: found.latency.profiles[name] for name, plan in found.latency.plans.items()}}
+
+
+def test_what_was_written_of_several_lengths_is_read_back_by_length(make_profile: MakeProfile, tmp_path: Path) -> None:
+    found = make_profile(lengths=(8, 16, 32))
+    assert found.latency is not None
+    read = read_latencies(written(found, tmp_path / "earlier.json"))
+    assert read == {
+        timed.length: {plan: timed.profiles[name] for name, plan in timed.plans.items()}
+        for timed in found.latency.by_length
+    }
+    assert list(read) == [8, 16, 32]
+
+
+def test_each_length_is_compared_with_the_same(make_profile: MakeProfile, tmp_path: Path) -> None:
+    earlier = read_latencies(written(make_profile(lengths=(8, 16)), tmp_path / "earlier.json"))
+    now = make_profile(ratios={"present": 1.0, "largest": 1.6}, lengths=(8, 16))
+    found = {change.length: change for change in changes(now, earlier)}
+    assert {length: change.comparison.ratio for length, change in found.items()} == {
+        8: pytest.approx(1.3 / 1.15),
+        16: pytest.approx(1.6 / 1.3),
+    }
+    document = profile_document(now, tuple(found.values()))
+    assert document["against"]["largest"]["ratio"] == pytest.approx(1.6 / 1.3)
+    assert document["lengths"]["8"]["against"]["largest"]["ratio"] == pytest.approx(1.3 / 1.15)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "said"),
+    [
+        ((16,), (8,), "this profile is of length 16, the earlier one of length 8"),
+        ((8, 16), (16,), "this profile is of length 8, the earlier one of length 16"),
+        ((8, 16), (None,), "this profile is of length 8, the earlier one of no named length"),
+        ((None,), (8, 16), "this profile is of no named length, the earlier one of length 8 and length 16"),
+    ],
+)
+def test_lengths_that_were_not_timed_earlier_are_named(
+    make_profile: MakeProfile,
+    tmp_path: Path,
+    now: tuple[int | None, ...],
+    before: tuple[int | None, ...],
+    said: str,
+) -> None:
+    earlier = read_latencies(written(make_profile(lengths=before), tmp_path / "earlier.json"))
+    with pytest.raises(InputError) as caught:
+        changes(make_profile(lengths=now), earlier)
+    assert str(caught.value) == f"{said}; measure both alike"
 
 
 def test_each_plan_is_compared_by_its_counts(make_profile: MakeProfile, tmp_path: Path) -> None:
@@ -43,11 +89,11 @@ def test_what_cannot_be_compared_is_refused(make_profile: MakeProfile, make_late
     plans = found.latency.plans
     both = {plans["present"]: make_latency(1.0), plans["smallest"]: make_latency(0.8)}
     with pytest.raises(InputError, match="the threads of the two latencies is 1 and 2; measure both alike"):
-        changes(found, {**both, plans["smallest"]: make_latency(0.8, threads=2)})
+        changes(found, {None: {**both, plans["smallest"]: make_latency(0.8, threads=2)}})
     with pytest.raises(InputError, match="the earlier profile is not of this model, whose present plan is layers"):
-        changes(found, {plans["smallest"]: make_latency(0.8)})
+        changes(found, {None: {plans["smallest"]: make_latency(0.8)}})
     with pytest.raises(InputError, match="has none of these plans beside the present one; measure the same plans"):
-        changes(found, {plans["present"]: make_latency(1.0)})
+        changes(found, {None: {plans["present"]: make_latency(1.0)}})
 
 
 @pytest.mark.parametrize(
@@ -58,6 +104,7 @@ def test_what_cannot_be_compared_is_refused(make_profile: MakeProfile, make_late
         ("[1]", "holds no profile (TypeError"),
         ('{"plans": {"present": {"plan": {"a": [1]}, "latency": {}}}}', "holds no profile (PlanError: a: [1] is not"),
         ('{"plans": {"present": {"plan": {"a": [1, 1, 8]}, "latency": {}}}}', "holds no profile (KeyError"),
+        ('{"plans": {}, "lengths": [1]}', "holds no profile (AttributeError"),
     ],
 )
 def test_a_file_that_is_none(content: str | None, problem: str, tmp_path: Path) -> None:

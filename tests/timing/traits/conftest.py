@@ -1,7 +1,7 @@
 """Models whose passes take known times."""
 
-import time
 from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 import torch
@@ -10,31 +10,36 @@ from torch import Tensor, nn
 from headtune.timing import LatencyProtocol
 
 
-def busy(seconds: float) -> None:
-    """Keep a core busy for so long."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
+class Clock(Protocol):
+    """What time is planted in."""
+
+    def take(self, ms: float) -> None:
+        """Let time pass."""
 
 
 class Busy(nn.Module):
     """Takes a fixed time, and a time for each example; adds one to what it is given."""
 
-    def __init__(self, fixed_ms: float = 0.0, per_example_ms: float = 0.0) -> None:
+    def __init__(self, clock: Clock, fixed_ms: float, per_example_ms: float) -> None:
         super().__init__()
+        self.take = clock.take
         self.fixed_ms = fixed_ms
         self.per_example_ms = per_example_ms
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D) → (B, D)."""
-        busy((self.fixed_ms + self.per_example_ms * x.shape[0]) / 1e3)
+        self.take(self.fixed_ms + self.per_example_ms * x.shape[0])
         return x + 1
 
 
 @pytest.fixture
-def busy_module() -> Callable[..., nn.Module]:
+def busy_module(planted_time: Clock) -> Callable[..., nn.Module]:
     """Makes a module that takes ``fixed_ms + per_example_ms × examples`` and adds one to what it is given."""
-    return Busy
+
+    def make(fixed_ms: float = 0.0, per_example_ms: float = 0.0) -> nn.Module:
+        return Busy(planted_time, fixed_ms, per_example_ms)
+
+    return make
 
 
 @pytest.fixture

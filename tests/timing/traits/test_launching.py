@@ -22,19 +22,19 @@ def test_a_planted_fixed_time_is_found(
     protocol = replace(protocol, batch_size=batch_size)
     found = launch_test(busy_module(fixed_ms=0.75, per_example_ms=0.25 / batch_size), inputs, protocol)
     assert found is not None
-    assert found.fixed == pytest.approx(0.75, abs=0.08)
+    assert found.fixed == pytest.approx(0.75, abs=5e-3)
     assert found.fixed_interval[0] <= found.fixed <= found.fixed_interval[1]
     assert found.batch_sizes == (batch_size, 2)
     assert found.bound == "launch"
     assert found.weights is not None
-    assert found.weights < 0.1
+    assert found.weights < 5e-3
 
 
 def test_work_is_no_launching(busy_module: Make, protocol: LatencyProtocol, inputs: Inputs) -> None:
     found = launch_test(busy_module(per_example_ms=0.25), inputs, protocol)
     assert found is not None
     assert found.bound == "work"
-    assert found.fixed < 0.1
+    assert found.fixed == pytest.approx(0, abs=5e-3)
     assert found.weights is None
 
 
@@ -42,6 +42,7 @@ def test_inputs_that_do_not_follow_the_batch_tell_nothing(busy_module: Make, pro
     assert launch_test(busy_module(0.1), lambda batch_size, seq_len: (torch.zeros(3, 2),), protocol) is None
 
 
+@pytest.mark.slow
 def test_weights_that_are_read_once_a_pass_are_no_launching(protocol: LatencyProtocol) -> None:
     model = nn.Sequential(*(nn.Linear(4096, 4096, bias=False) for _ in range(4)))  # 268 MB for one example
     protocol = replace(protocol, batch_size=1)
