@@ -86,9 +86,7 @@ def _bias(
     if key_padding_mask is not None:
         bias = bias + _neighbours(additive(key_padding_mask, like.dtype), window, causal)[:, :, None, None]
     if attn_mask is not None:
-        mask = per_head(additive(attn_mask, like.dtype), batch, heads)
+        mask = per_head(attn_mask, batch, heads)
         band = mask[..., query_NW.clamp(max=length - 1)[:, :, None], key_NC.clamp(0, length - 1)[:, None, :]]
-        bias = bias + (band[None, :, None] if mask.dim() == 2 else band.transpose(1, 2))
-    # Queries beyond the end see something, whatever it is: a softmax of nothing is no number, and spoils gradients.
-    bias = bias.masked_fill((query_NW >= length)[None, :, None, :, None], 0.0)
+        bias = bias + additive(band[None, :, None] if mask.dim() == 2 else band.transpose(1, 2), like.dtype)
     return bias.expand(batch, *bias.shape[1:]).flatten(0, 1)

@@ -85,12 +85,13 @@ def test_masks_and_biases_count_within_the_band(window: int, causal: bool, kind:
     torch.testing.assert_close(ours_grad, theirs_grad, rtol=0, atol=1e-12)
 
 
-def test_a_query_that_sees_nothing_is_what_dense_attention_makes_of_it() -> None:
-    q, k, v = drawn(12, H)
-    pad = torch.zeros(B, 12, dtype=torch.bool)
+@pytest.mark.parametrize("length", [12, 13])  # whole blocks, and a block with queries beyond the end
+def test_a_query_that_sees_nothing_is_what_dense_attention_makes_of_it(length: int) -> None:
+    q, k, v = drawn(length, H)
+    pad = torch.zeros(B, length, dtype=torch.bool)
     pad[0, 4:] = True
     ours = local_attention(q, k, v, 3, causal=False, key_padding_mask=pad)
-    band = (torch.arange(12)[:, None] - torch.arange(12)).abs() < 3
+    band = (torch.arange(length)[:, None] - torch.arange(length)).abs() < 3
     theirs = F.scaled_dot_product_attention(q, k, v, band & ~pad[:, None, None, :])
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
     seen = torch.autograd.grad(ours[1].sum() + ours[0, :, :6].sum(), (q, k, v))

@@ -114,6 +114,23 @@ def test_copies_of_the_copy_compute_with_their_own_weights() -> None:
         assert switched(x).any()
 
 
+class Copied(nn.TransformerEncoderLayer):
+    """Says itself how it is copied."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Copied":
+        again = Copied(E, H, 2 * E, dropout=0.0, batch_first=True)
+        again.load_state_dict(self.state_dict())
+        return again
+
+
+def test_how_a_layer_copies_itself_is_not_how_its_wrapper_does() -> None:
+    model, x = nn.Sequential(Copied(E, H, 2 * E, dropout=0.0, batch_first=True)), torch.randn(B, T, E)
+    switched = checkpointed(model, headtune.sites(model, (x,))).model
+    again = copy.deepcopy(switched)
+    assert [type(again[0]), type(again[0].layer)] == [Recomputed, Copied]
+    assert again[0].linear1.in_features == E  # what else is asked, the layer answers
+
+
 def site(path: str) -> AttentionSite:
     return AttentionSite(path=path, role="self", embed_dim=E, num_heads=H, num_kv_heads=H, head_dim=E // H)
 
