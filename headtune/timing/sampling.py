@@ -112,14 +112,17 @@ def _warm_up(workload: Workload, clock: Clock, seconds: float) -> tuple[float, b
     """Run until passes get no faster, *seconds* at most; the fastest one's milliseconds, and whether it settled.
 
     It has settled when :data:`STEADY_PASSES` passes in a row are no more than :data:`STEADY` faster than the fastest
-    one before them: neighbours can slow a pass, only what warms up makes the fastest one faster.
+    one before the first of them: neighbours can slow a pass, only what warms up makes the fastest one faster.
     """
     deadline = time.perf_counter() + seconds
-    fastest, steady = inf, 0
+    fastest, before, steady = inf, inf, 0
     while steady < STEADY_PASSES and (fastest == inf or time.perf_counter() < deadline):
         ms = workload.time_ms(clock, 1)
-        steady = steady + 1 if ms > fastest * (1 - STEADY) else 0
         fastest = min(fastest, ms)
+        if ms > before * (1 - STEADY):
+            steady += 1
+        else:
+            before, steady = ms, 0
     return fastest, steady == STEADY_PASSES
 
 

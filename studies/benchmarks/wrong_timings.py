@@ -8,6 +8,7 @@ of its own.
     python studies/benchmarks/wrong_timings.py
 """
 
+import math
 import subprocess
 import sys
 import threading
@@ -64,16 +65,16 @@ class Unsynchronised(nn.Module):
 
 
 class WarmingUp(nn.Module):
-    """Twice as fast from its 60th pass on."""
+    """Gets faster with every pass, by less than half a percent: from 4 ms to 2 ms in some hundreds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.left: list[int] = [60]
+        self.passes: list[int] = [0]
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, E)."""
-        self.left[0] -= 1
-        spin(4e-3 if self.left[0] > 0 else 2e-3)
+        self.passes[0] += 1
+        spin(2e-3 * (1 + math.exp(-self.passes[0] / 120)))
         return x
 
 
@@ -118,7 +119,7 @@ def main() -> int:
         "training mode": (Training(), False, "goes into training mode in its forward pass"),
         "dropout always on": (AlwaysDropping(WIDTH, WIDTH), False, "draws random numbers in eval mode"),
         "no synchronisation": (Unsynchronised(), False, "more was computed than the clock saw"),
-        "unsettled warm-up": (WarmingUp(), False, "it was still warming up"),
+        "unsettled warm-up": (WarmingUp(), False, "still"),
         "processes on the cores": (sound, True, "other processes took the cores"),
     }
     noticed = []

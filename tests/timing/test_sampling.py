@@ -169,6 +169,14 @@ def test_warming_up_lasts_until_passes_get_no_faster() -> None:
     assert len(clock.asked) == len(falling) + STEADY_PASSES + 30
 
 
+def test_a_slow_decline_is_no_standstill() -> None:
+    # Each pass is 0.5 % faster than the one before: 2 % in four passes.
+    falling = [3.0 * 0.995**i for i in range(20)]
+    clock = Script({"model": iter([*falling, *repeat(falling[-1], 40)])})
+    samples = take_samples(MODEL, None, clock, protocol())
+    assert set(samples.model_ms) == {falling[-1]}
+
+
 def test_slow_passes_among_fast_ones_do_not_keep_it_warming_up() -> None:
     clock = Script({"model": iter([3.0, 9.0, 3.0, 8.0, 3.1, 30.0, *repeat(3.0, 30)])})
     assert take_samples(MODEL, None, clock, protocol()).settled
