@@ -1,8 +1,7 @@
 """Timing the ways to spare long sequences, each beside the model as it is."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -63,18 +62,36 @@ def long_sequence_variants(
     if problems:
         raise InputError(*(f"long_sequence_variants: {problem}" for problem in problems))
     arguments, protocol = ready_inputs(inputs, resolve(protocol, torch.get_num_threads()))
+    whole = _Whole(model=model, arguments=arguments, lane=lane, loss=loss)
+    local = LongVariant(name="window", mode=protocol.mode, window=window)
+    again = LongVariant(name="checkpointing", mode="train_step")
+    if protocol.mode == "decode":
+        within = replace(local, refused="a decoded token reads a cache, and no window makes that shorter")
+    else:
+        within = whole.beside(local, protocol, lambda: windowed(model, sites, arguments, window))
+    training = replace(protocol, mode="train_step", cuda_graphs=False)
+    return within, whole.beside(again, training, lambda: checkpointed(model, sites))
 
-    @cache
-    def memory_without(timed: LatencyProtocol) -> float | None:
-        return _memory(model, arguments, timed, loss)
 
-    def variant(empty: LongVariant, timed: LatencyProtocol, switch: Callable[[], Switched]) -> LongVariant:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    """The model as it is, with what it is given."""
+
+    model: nn.Module
+    arguments: Inputs
+    lane: Lane | None
+    loss: Loss | None
+
+    def beside(self, empty: LongVariant, timed: LatencyProtocol, switch: Callable[[], Switched]) -> LongVariant:
+        """The variant with the figures of the switched model beside the whole one, or with why there are none."""
         try:
             switched = switch()
             if not switched.paths:
                 return replace(empty, refused=_every(switched), left_out=switched.left_out)
-            profile = measure(switched.model, arguments, timed, reference=model, lane=lane, loss=loss)
-            memory = _memory(switched.model, arguments, timed, loss)
+            profile = measure(
+                switched.model, self.arguments, timed, reference=self.model, lane=self.lane, loss=self.loss
+            )
+            memory, memory_without = (self.memory(model, timed) for model in (switched.model, self.model))
         except HeadtuneError as error:
             return replace(empty, refused=error.problems[0])
         return replace(
@@ -84,23 +101,14 @@ def long_sequence_variants(
             median_ms=profile.median_ms,
             median_without_ms=profile.reference_median_ms,
             memory_mb=memory,
-            memory_without_mb=memory_without(timed),
+            memory_without_mb=memory_without,
             left_out=switched.left_out,
             doubts=profile.doubts,
         )
 
-    local = LongVariant(name="window", mode=protocol.mode, window=window)
-    again = LongVariant(name="checkpointing", mode="train_step")
-    if protocol.mode == "decode":
-        within = replace(local, refused="a decoded token reads a cache, and no window makes that shorter")
-    else:
-        within = variant(local, protocol, lambda: windowed(model, sites, arguments, window))
-    training = replace(protocol, mode="train_step", cuda_graphs=False)
-    return within, variant(again, training, lambda: checkpointed(model, sites))
-
-
-def _memory(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, loss: Loss | None) -> float | None:
-    return None if protocol.device == "mps" else peak_memory_mb(model, inputs, protocol, loss=loss)
+    def memory(self, model: nn.Module, timed: LatencyProtocol) -> float | None:
+        """Peak memory; ``None`` where the device does not tell."""
+        return None if timed.device == "mps" else peak_memory_mb(model, self.arguments, timed, loss=self.loss)
 
 
 def _every(switched: Switched) -> str:
