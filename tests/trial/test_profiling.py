@@ -12,7 +12,7 @@ from headtune.surgery import find_sites
 from headtune.timing import LatencyProtocol
 from headtune.trial import Task, TaskObject, TrialSetup
 from headtune.trial.measuring import Candidate
-from headtune.trial.profiling import examine, kernels_of, profile_briefly
+from headtune.trial.profiling import examine, kernels_of, long_variants_of, profile_briefly
 
 
 class Clock(Protocol):
@@ -92,3 +92,10 @@ def test_many_plans_are_measured_briefly(setup: TrialSetup) -> None:
     assert seen.peak_memory_mb is None
     assert seen.latency.samples < 30
     assert seen.latency.protocol.max_seconds == setup.latency.max_seconds / 8
+
+
+def test_ways_to_spare_long_sequences_are_tried_or_told_why_not(setup: TrialSetup) -> None:
+    ((within, again),) = long_variants_of(setup, [Candidate(plan=plan(2), params={})])
+    assert within.refused == "attn: its sequence of 5 positions is no longer than the window of 128"
+    assert (again.name, again.mode) == ("checkpointing", "train_step")
+    assert again.refused is not None  # a single block is in no list of layers
