@@ -119,14 +119,15 @@ def named_lengths(goals: Sequence[str], limits: Sequence[str], lengths: Sequence
         limits: metrics that are limited.
         lengths: those of the protocol, ascending; one ``None`` where it names none.
     """
-    asked = {metric: length_of(metric) for metric in (*goals, *limits) if is_latency(metric)}
+    sound = [metric for metric in (*goals, *limits) if is_latency(metric) and not reportable(metric)]
+    asked = {metric: length_of(metric) for metric in sound}
     listed = ", ".join(map(str, lengths)) if lengths[-1] is not None else "none"
     problems = [
         f"must list {length}, the length that {metric} names (got {listed})"
         for metric, length in asked.items()
         if length not in (None, *lengths)
     ]
-    twins = [goal for goal in dict.fromkeys(goals) if is_latency(goal) and asked[goal] in (None, lengths[-1])]
+    twins = [goal for goal in dict.fromkeys(goals) if goal in asked and asked[goal] in (None, lengths[-1])]
     if len(twins) > 1:
         problems.append(f"makes {' and '.join(twins)} one objective, since {lengths[-1]} is the longest; keep one")
     return problems

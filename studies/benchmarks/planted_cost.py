@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import headtune
-from headtune import HeadCount, LatencyProtocol, SearchSpace, SpaceOptions
+from headtune import HeadCount, HeadPlan, LatencyProtocol, SearchSpace, SpaceOptions
 from headtune.timing.prediction import Estimate, LatencyModel, TimedPlan, informative_plans
 
 D_MODEL, HEADS = 32, 4
-COSTS_MS = (0.06, 0.10, 0.16)
-"""Planted per head, by block: dozens of times what a head of the real attention costs at this size."""
+COSTS_MS = (0.2, 0.3, 0.5)
+"""Planted per head, by block; what a head of the real attention adds is small beside it, and measured."""
 
 
 class CostlyAttention(nn.Module):
@@ -36,10 +36,10 @@ class CostlyAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, E)."""
-        end = time.perf_counter() + self.num_heads * self.cost_ms / 1e3
         q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
         output: Tensor = self.out(mixed)
+        end = time.perf_counter() + self.num_heads * self.cost_ms / 1e3
         while time.perf_counter() < end:
             pass
         return output
@@ -48,6 +48,18 @@ class CostlyAttention(nn.Module):
 def inputs(batch_size: int, seq_len: int | None) -> tuple[Tensor]:
     """Random vectors."""
     return (torch.randn(batch_size, 8, D_MODEL),)
+
+
+def own_cost_ms() -> float:
+    """What a head of the real attention costs, by the block without any planted cost with 8 heads beside 1."""
+    block = nn.Sequential(CostlyAttention(0.0)).eval()
+    sites = headtune.sites(block, inputs(3, None))
+    few, many = (
+        headtune.apply(block, HeadPlan.parse(f"*={heads}", sites, hold="width"), inputs(3, None)) for heads in (1, 8)
+    )
+    protocol = LatencyProtocol(device="cpu", threads=1, batch_size=1, min_samples=1000, precision=0.002)
+    found = headtune.measure(many, inputs, protocol, reference=few)
+    return (found.ratio - 1) * (found.reference_median_ms or 0.0) / 7
 
 
 class Recovery:
@@ -59,7 +71,9 @@ class Recovery:
         space = SearchSpace.of(self.sites, SpaceOptions(hold="width", heads=(1, 2, 4, 8)))
         chosen = informative_plans(space, plans, seed=0)
         self.models = {plan: headtune.apply(self.model, plan, inputs(3, None)) for plan in chosen}
-        self.protocol = LatencyProtocol(device="cpu", threads=1, batch_size=1, max_seconds=seconds, precision=0.01)
+        self.protocol = LatencyProtocol(
+            device="cpu", threads=1, batch_size=1, min_samples=10, max_seconds=seconds, precision=0.01
+        )
 
     def per_head_ms(self, site: int) -> Estimate:
         """What one head costs at a block, by measurements taken anew."""
@@ -80,17 +94,18 @@ def main() -> int:
     parser.add_argument("--plans", type=int, default=10, help="plans that are measured each time")
     parser.add_argument("--seconds", type=float, default=0.15, help="length of one measurement")
     asked = parser.parse_args()
-    began, recovery = time.monotonic(), Recovery(asked.plans, asked.seconds)
+    began, recovery, own = time.monotonic(), Recovery(asked.plans, asked.seconds), own_cost_ms()
     held, widths, values = [], [], []
     for turn in range(asked.times):
-        planted = COSTS_MS[turn % len(COSTS_MS)]
+        planted = COSTS_MS[turn % len(COSTS_MS)] + own
         found = recovery.per_head_ms(turn % len(COSTS_MS))
         low, high = found.interval
         held.append(low <= planted <= high)
         widths.append((high - low) / planted)
         values.append(found.value / planted)
     print(
-        f"blocks with {', '.join(f'{cost:g}' for cost in COSTS_MS)} ms a head, {asked.plans} plans measured each time; "
+        f"blocks with {', '.join(f'{cost:g}' for cost in COSTS_MS)} ms a head, to which the real "
+        f"attention adds {own:.4f}; {asked.plans} plans measured each time; "
         f"{time.monotonic() - began:.0f} s"
     )
     print(
