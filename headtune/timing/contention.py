@@ -19,20 +19,21 @@ class Usage:
 
     Attributes:
         wall: of a clock.
-        cpu: of all cores together, that this process used.
+        beside: CPU that threads of this process used, but for the calling one.
         waited: by thread, ready to run while others had the core; empty where the system does not tell.
         stolen: of all cores together, that the hypervisor gave to other machines.
     """
 
     wall: float
-    cpu: float
+    beside: float
     waited: Mapping[str, float]
     stolen: float
 
     @classmethod
     def now(cls) -> "Usage":
         """The counters now."""
-        return cls(wall=time.perf_counter(), cpu=time.process_time(), waited=_waited(), stolen=_stolen())
+        beside = time.process_time() - time.thread_time()
+        return cls(wall=time.perf_counter(), beside=beside, waited=_waited(), stolen=_stolen())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +42,14 @@ class Contention:
 
     Attributes:
         seconds: between them.
-        cpu: seconds of CPU that this process used, over all its threads.
+        beside: seconds of CPU that threads of this process used, but for the calling one.
         waited: share of the time in which this process's most delayed thread was ready to run and had no core; 0 where
             only Linux could tell.
         stolen: share of the time in which the hypervisor gave a core to another machine, over all cores.
     """
 
     seconds: float
-    cpu: float
+    beside: float
     waited: float
     stolen: float
 
@@ -59,7 +60,7 @@ class Contention:
         waits = [after.waited[thread] - before.waited.get(thread, 0.0) for thread in after.waited]
         return cls(
             seconds=seconds,
-            cpu=after.cpu - before.cpu,
+            beside=after.beside - before.beside,
             waited=min(max(waits, default=0.0) / seconds, 1.0),  # a wait counts when it ends, even if it began before
             stolen=(after.stolen - before.stolen) / seconds,
         )

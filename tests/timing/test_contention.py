@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -16,14 +17,14 @@ def work(seconds: float) -> None:
         pass
 
 
-def usage(wall: float, cpu: float, waited: dict[str, float], stolen: float) -> Usage:
-    return Usage(wall=wall, cpu=cpu, waited=waited, stolen=stolen)
+def usage(wall: float, beside: float, waited: dict[str, float], stolen: float) -> Usage:
+    return Usage(wall=wall, beside=beside, waited=waited, stolen=stolen)
 
 
 def test_shares_are_of_the_time_between() -> None:
     before = usage(10.0, 3.0, {"1": 5.0, "2": 0.0, "gone": 9.0}, 100.0)
     after = usage(12.0, 4.5, {"1": 5.2, "2": 0.5, "new": 0.1}, 100.5)
-    assert Contention.between(before, after) == Contention(seconds=2.0, cpu=1.5, waited=0.25, stolen=0.25)
+    assert Contention.between(before, after) == Contention(seconds=2.0, beside=1.5, waited=0.25, stolen=0.25)
 
 
 def test_where_the_system_tells_nothing_nobody_waited() -> None:
@@ -31,12 +32,17 @@ def test_where_the_system_tells_nothing_nobody_waited() -> None:
     assert (found.waited, found.stolen) == (0.0, 0.0)
 
 
-def test_the_work_of_this_process_is_seen() -> None:
+def test_the_work_of_other_threads_is_told_from_ones_own() -> None:
     before = Usage.now()
     work(0.1)
-    found = Contention.between(before, Usage.now())
-    assert found.seconds >= 0.1
-    assert 0 < found.cpu <= 1.5 * found.seconds * cores()
+    alone = Contention.between(before, Usage.now())
+    before = Usage.now()
+    other = threading.Thread(target=work, args=(0.1,))
+    other.start()
+    other.join()
+    helped = Contention.between(before, Usage.now())
+    assert alone.beside < 0.05
+    assert helped.beside > alone.beside
 
 
 @linux
