@@ -58,7 +58,9 @@ def hypervolume(
 
 def _beyond(bad: float, good: float) -> float:
     """*bad*, moved away from *good* by a tenth of what lies between; halved first, since that may overflow."""
-    step = 0.2 * (bad / 2 - good / 2) if bad > good else 0.1 * abs(bad)
+    step = 0.2 * (bad / 2 - good / 2)
+    if bad + step == bad:  # there is no range, or one that rounding swallows
+        step = 0.1 * abs(bad)
     return min(bad + step, sys.float_info.max)
 
 

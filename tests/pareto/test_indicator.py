@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headtune.errors import InputError
@@ -121,6 +121,7 @@ def test_without_a_range_it_moves_by_a_tenth_of_the_size() -> None:
 
 
 @given(st.lists(st.tuples(*[st.floats(0.1, 100)] * 2), min_size=1, max_size=8))
+@example(points=[(1.0, 0.1), (1.0, 0.10000000000000002)])
 def test_every_point_beats_its_own_reference(points: list[tuple[float, float]]) -> None:
     objectives = [Objective(metric="acc", direction="maximize"), Objective(metric="ms", direction="minimize")]
     reference = reference_point(points, objectives)
