@@ -11,6 +11,7 @@ import torch
 from headtune.heads import SpaceOptions
 from headtune.pareto import Objective
 from headtune.study import SearchOptions, StudySpec, VerifyOptions
+from headtune.timing import LongVariant
 from headtune.trial import TaskReference
 
 # A shell that runs the tests in its background lets them ignore Ctrl-C, and so every process that they interrupt.
@@ -53,6 +54,22 @@ def planted_time(monkeypatch: pytest.MonkeyPatch) -> PlantedTime:
     planted = PlantedTime()
     monkeypatch.setattr("headtune.timing.clock.time", planted)
     return planted
+
+
+@pytest.fixture
+def window_variant() -> LongVariant:
+    """A window that saves three quarters of time and memory."""
+    return LongVariant(
+        name="window",
+        mode="forward",
+        window=128,
+        ratio=0.25,
+        ratio_interval=(0.2, 0.3),
+        median_ms=5.0,
+        median_without_ms=20.0,
+        memory_mb=10.0,
+        memory_without_mb=40.0,
+    )
 
 
 @pytest.fixture

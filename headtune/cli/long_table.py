@@ -3,7 +3,7 @@
 from rich.console import RenderableType
 
 from headtune.cli.terminal import table
-from headtune.cli.wording import value
+from headtune.cli.wording import interval, value
 from headtune.study import ProfileDetails
 from headtune.timing import LongVariant
 
@@ -20,10 +20,9 @@ def long_table(details: ProfileDetails) -> list[RenderableType]:
             if one.refused is not None or one.ratio is None or one.ratio_interval is None:
                 refused.setdefault(f"no {_called(one)}: {one.refused}", []).append(name)
                 continue
-            low, high = one.ratio_interval
             times = (one.median_ms, one.median_without_ms, one.memory_mb, one.memory_without_mb)
             cells = ("–" if number is None else value(number) for number in times)
-            rows.add_row(name, _called(one), value(one.ratio), f"{value(low)} – {value(high)}", *cells)
+            rows.add_row(name, _called(one), value(one.ratio), interval(one.ratio_interval), *cells)
     told = [f"{', '.join(names)}: {why}" for why, names in refused.items()]
     return [*([rows] if rows.row_count else []), *told, ""]
 

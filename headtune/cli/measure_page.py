@@ -6,7 +6,7 @@ from rich.console import RenderableType
 
 from headtune.cli.long_table import long_table
 from headtune.cli.terminal import table
-from headtune.cli.wording import count, value
+from headtune.cli.wording import count, interval, value
 from headtune.heads import Limit
 from headtune.study import Change, LatencyRange, Profile, ProfileDetails, beside_present, profile_findings
 from headtune.timing import LatencyProfile
@@ -45,10 +45,10 @@ def _plans(found: Profile, timed: LatencyRange) -> RenderableType:
             name,
             timed.plans[name].label,
             value(profile.ratio),
-            _interval((low, high)),
+            interval((low, high)),
             "" if name == "present" else _differs(profile),
             value(profile.ratio * ms),
-            _interval((low * ms, high * ms)),
+            interval((low * ms, high * ms)),
             value(profile.p90_ms),
             str(profile.samples),
             f"{found.measured[name]['parameters']:,.0f}",
@@ -82,7 +82,7 @@ def _costs(details: ProfileDetails, timed: LatencyRange) -> list[RenderableType]
             str(len(cost.paths)),
             f"{cost.counts[0]} – {cost.counts[1]}",
             value(cost.ratio.value * reference_ms),
-            _interval((low * reference_ms, high * reference_ms)),
+            interval((low * reference_ms, high * reference_ms)),
             f"{100 * cost.ratio.value:.2f}",
             f"{100 * low:.2f} – {100 * high:.2f}",
         )
@@ -106,7 +106,7 @@ def _against(since: Sequence[Change], timed: LatencyRange, several: bool) -> lis
             value(change.earlier.ratio),
             value(change.now.ratio),
             value(change.comparison.ratio),
-            _interval(change.comparison.interval),
+            interval(change.comparison.interval),
             "differs" if change.comparison.significant else "no significant difference",
         )
     return [rows, ""]
@@ -127,10 +127,6 @@ def _follows(found: Profile) -> list[str]:
     assert found.latency is not None
     where = f", at length {found.latency.length}" if _several(found.latency) else ""
     return ["", f"what follows{where}:", *(f"- {sentence}" for sentence in sentences)] if sentences else []
-
-
-def _interval(bounds: tuple[float, float]) -> str:
-    return f"{value(bounds[0])} – {value(bounds[1])}"
 
 
 def _conditions(timed: LatencyRange) -> list[str]:

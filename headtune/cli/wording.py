@@ -43,6 +43,11 @@ def place(path: Path) -> str:
     return str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
 
 
+def interval(bounds: tuple[float, float]) -> str:
+    """Its two ends, as :func:`value` writes them."""
+    return f"{value(bounds[0])} – {value(bounds[1])}"
+
+
 def together(problems: Iterable[str]) -> list[str]:
     """The problems, those that many sites share told once: ``layers.0, layers.1, layers.2 and 45 more: …``."""
     sites: dict[str, list[str]] = {}

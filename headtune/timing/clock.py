@@ -13,20 +13,11 @@ Clock = Callable[[Callable[[], object], int], float]
 
 def clock_of(device: str) -> Clock:
     """The clock for a concrete device: events on CUDA, the process's clock around a synchronised queue elsewhere."""
-    if device.startswith("cuda"):
-        return _cuda_clock(torch.device(device))
-    return _cpu_ms if device == "cpu" else _synchronised_clock(device)
+    return _cuda_clock(torch.device(device)) if device.startswith("cuda") else _wall_clock(device)
 
 
-def _cpu_ms(call: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter_ns()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter_ns() - start) / 1e6
-
-
-def _synchronised_clock(device: str) -> Clock:
-    def synchronised_ms(call: Callable[[], object], calls: int) -> float:
+def _wall_clock(device: str) -> Clock:
+    def wall_ms(call: Callable[[], object], calls: int) -> float:
         synchronize(device)  # an empty queue: else earlier work would be timed too
         start = time.perf_counter_ns()
         for _ in range(calls):
@@ -34,7 +25,7 @@ def _synchronised_clock(device: str) -> Clock:
         synchronize(device)
         return (time.perf_counter_ns() - start) / 1e6
 
-    return synchronised_ms
+    return wall_ms
 
 
 def _cuda_clock(device: torch.device) -> Clock:

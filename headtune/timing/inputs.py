@@ -63,14 +63,19 @@ def held_tensors(value: object) -> Iterator[Tensor]:
 
 def placed(value: object, device: torch.device, dtype: torch.dtype) -> object:
     """The same nest of tuples, lists and mappings with its tensors on the device, the floating ones in the dtype."""
+    return mapped(value, lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None))
+
+
+def mapped(value: object, change: Callable[[Tensor], Tensor]) -> object:
+    """The same nest of tuples, lists and mappings with its tensors changed; what holds none is handed on as it is."""
     if isinstance(value, Tensor):
-        return value.to(device, dtype if value.is_floating_point() else None)
+        return change(value)
     if next(leaves(value), None) is None:
         return value
     if isinstance(value, Mapping):
-        return {key: placed(item, device, dtype) for key, item in value.items()}
+        return {key: mapped(item, change) for key, item in value.items()}
     assert isinstance(value, tuple | list)
-    items = [placed(item, device, dtype) for item in value]
+    items = [mapped(item, change) for item in value]
     rebuild: Callable[..., object] = type(value)
     return rebuild(items) if rebuild in (tuple, list) else rebuild(*items)  # else a named tuple
 

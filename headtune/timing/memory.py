@@ -1,7 +1,7 @@
 """How much memory one pass takes."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -66,19 +66,14 @@ def _resident(tensors: Iterable[Tensor]) -> int:
 
 def _accelerator_peak(workload: Workload, device: str) -> int:
     backend: Any = getattr(torch, torch.device(device).type)
-    held: list[int] = []
-
-    def watched(call: Callable[[], object], calls: int) -> float:
+    with workload.renewed() as call:
         synchronize(device)
-        held.append(backend.memory_allocated(device))
+        before: int = backend.memory_allocated(device)
         backend.reset_peak_memory_stats(device)
         call()
         synchronize(device)
-        held.append(backend.max_memory_allocated(device))
-        return 0.0
-
-    workload.time_ms(watched, 1)
-    return held[1] - held[0]
+        most: int = backend.max_memory_allocated(device)
+    return most - before
 
 
 def _cpu_peak(workload: Workload, device: str) -> int:
@@ -86,17 +81,10 @@ def _cpu_peak(workload: Workload, device: str) -> int:
         raise MeasurementError("peak memory on the CPU needs torch's profiler, and one is running; end it first")
     # Kineto, though unused, writes a line at each start and stop unless it is told not to; it reads this once.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    found: list[Any] = []
-
-    def watched(call: Callable[[], object], calls: int) -> float:
-        # The allocator's own events: a dispatch mode would not see into fused kernels.
-        with profile(use_kineto=False, profile_memory=True) as recorded:
-            call()
-        found.append(recorded.kineto_results.events())
-        return 0.0
-
-    workload.time_ms(watched, 1)
-    (events,) = found
+    # The allocator's own events: a dispatch mode would not see into fused kernels.
+    with workload.renewed() as call, profile(use_kineto=False, profile_memory=True) as recorded:
+        call()
+    events = recorded.kineto_results.events()
     changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
     peak: int = max(accumulate((nbytes for _, nbytes in sorted(changes, key=lambda change: change[0])), initial=0))
     return peak

@@ -1,7 +1,7 @@
 """What is timed: a forward pass, a training step or a decoded token, ready to be called again and again."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -32,15 +32,25 @@ class Workload:
     step: Step
     learns: bool = False
 
-    def time_ms(self, clock: Clock, calls: int) -> float:
-        """Milliseconds of one call, averaged over *calls* in a row.
+    @contextmanager
+    def renewed(self) -> Iterator[Callable[[], object]]:
+        """The call, under its gradients and with what the one before used up put back.
 
         Raises:
             MeasurementError: the model raised.
         """
         with self.forward.blamed("training step" if self.learns else "forward pass"), self._gradients():
             self.step.renew()
-            return clock(self.step.call, calls) / calls
+            yield self.step.call
+
+    def time_ms(self, clock: Clock, calls: int) -> float:
+        """Milliseconds of one call, averaged over *calls* in a row.
+
+        Raises:
+            MeasurementError: the model raised.
+        """
+        with self.renewed() as call:
+            return clock(call, calls) / calls
 
     def tensors(self) -> Iterator[Tensor]:
         """What stays in memory between two calls: parameters, buffers, inputs, the optimizer's state or the cache."""

@@ -7,17 +7,6 @@ from rich.console import Console
 from headtune.cli.long_table import long_table
 from headtune.timing import LongVariant
 
-WINDOW = LongVariant(
-    name="window",
-    mode="forward",
-    window=128,
-    ratio=0.25,
-    ratio_interval=(0.2, 0.3),
-    median_ms=5.0,
-    median_without_ms=20.0,
-    memory_mb=10.0,
-    memory_without_mb=40.0,
-)
 REFUSED = LongVariant(name="checkpointing", mode="train_step", refused="no list of layers holds the sites")
 
 
@@ -36,8 +25,8 @@ def shown(long: dict[str, tuple[LongVariant, ...]]) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_a_row_for_each_variant_and_the_reasons_of_those_that_cannot_be_had() -> None:
-    text = shown({"present": (WINDOW, REFUSED), "largest": (replace(WINDOW, memory_mb=None), REFUSED)})
+def test_a_row_for_each_variant_and_the_reasons_of_those_that_cannot_be_had(window_variant: LongVariant) -> None:
+    text = shown({"present": (window_variant, REFUSED), "largest": (replace(window_variant, memory_mb=None), REFUSED)})
     rows = [line.split() for line in text.splitlines()]
     assert ["present", "window", "of", "128", "0.25", "0.2", "–", "0.3", "5", "20", "10", "40"] in rows
     assert ["largest", "window", "of", "128", "0.25", "0.2", "–", "0.3", "5", "20", "–", "40"] in rows

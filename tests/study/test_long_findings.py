@@ -1,17 +1,6 @@
 from headtune.study.long_findings import long_findings
 from headtune.timing import LongVariant
 
-WINDOW = LongVariant(
-    name="window",
-    mode="forward",
-    window=128,
-    ratio=0.25,
-    ratio_interval=(0.2, 0.3),
-    median_ms=5.0,
-    median_without_ms=20.0,
-    memory_mb=10.0,
-    memory_without_mb=40.0,
-)
 AGAIN = LongVariant(
     name="checkpointing",
     mode="train_step",
@@ -22,8 +11,8 @@ AGAIN = LongVariant(
 )
 
 
-def test_time_and_memory_are_told_beside_those_without() -> None:
-    assert list(long_findings({"largest": (WINDOW, AGAIN)})) == [
+def test_time_and_memory_are_told_beside_those_without(window_variant: LongVariant) -> None:
+    assert list(long_findings({"largest": (window_variant, AGAIN)})) == [
         "attention within a window of 128 positions, which computes something else, largest: takes 0.25 × the time "
         "[0.20, 0.30] and 0.25 × the memory",
         "checkpointing, which computes activations again, largest: takes as long within the noise ([0.90, 1.20] ×)",

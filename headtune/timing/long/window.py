@@ -1,11 +1,10 @@
 """A model whose attention is switched to a window."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 import headtune.rules as rules
@@ -15,11 +14,11 @@ from headtune.nn import HeadedAttention
 from headtune.surgery.adapters.ownership import replace_module
 from headtune.surgery.adapters.replacement import replacement
 from headtune.surgery.adapters.torch_mha import TorchMHA
-from headtune.surgery.inputs import Inputs, call
+from headtune.surgery.inputs import Inputs
 from headtune.surgery.probe import Projections
 from headtune.surgery.rng import isolated
-from headtune.surgery.snapshot import evaluating
 from headtune.surgery.transaction import copied
+from headtune.timing.calls import Call, calls_of
 from headtune.timing.long.switched import Switched
 
 _ARGUMENTS = inspect.signature(HeadedAttention.forward)
@@ -65,9 +64,10 @@ def _switch(
         model = replace_module(model, old, new)
         blocks[site.path] = (old, new)
     TorchMHA().settle(model)
-    seen = _calls(model, inputs, {path: new for path, (_, new) in blocks.items()})
+    with _blamed(model):
+        seen = calls_of(model, inputs, {path: new for path, (_, new) in blocks.items()}, _of)
     for path, (old, new) in blocks.items():
-        reasons = [reason for one in seen[path] if (reason := one.why_not(window)) is not None]
+        reasons = [reason for one in seen.get(path, ()) if (reason := one.why_not(window)) is not None]
         if reasons:
             left_out[path] = reasons[0]
             model = replace_module(model, new, old)
@@ -115,29 +115,18 @@ def _why_not(model: nn.Module, site: AttentionSite) -> str | None:
     return None if block.window is None else f"it has a window of {block.window} already"
 
 
-def _calls(model: nn.Module, inputs: Inputs, blocks: dict[str, HeadedAttention]) -> dict[str, list[_Call]]:
-    """How the blocks are called in one pass, by path."""
-    seen: dict[str, list[_Call]] = {path: [] for path in blocks}
-    with torch.no_grad(), evaluating(model), ExitStack() as hooks:
-        for path, block in blocks.items():
-            hooks.enter_context(block.register_forward_pre_hook(_noting(seen[path]), with_kwargs=True))
-        with _blamed(model):
-            call(model, inputs)
-    return seen
-
-
-def _noting(seen: list[_Call]) -> Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]:
-    def hook(block: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        bound = _ARGUMENTS.bind(block, *args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
-        query, key = given["query"], given["key"]
-        assert isinstance(query, Tensor)
-        assert isinstance(key, Tensor)
-        along = 1 if query.dim() == 3 and block.batch_first else 0
-        seen.append(_Call(queries=query.shape[along], keys=key.shape[along], need_weights=bool(given["need_weights"])))
-
-    return hook
+def _of(block: nn.Module, called: Call) -> _Call:
+    """What of a call matters to a window."""
+    assert isinstance(block, HeadedAttention)
+    args, kwargs = called
+    bound = _ARGUMENTS.bind(block, *args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    query, key = given["query"], given["key"]
+    assert isinstance(query, Tensor)
+    assert isinstance(key, Tensor)
+    along = 1 if query.dim() == 3 and block.batch_first else 0
+    return _Call(queries=query.shape[along], keys=key.shape[along], need_weights=bool(given["need_weights"]))
 
 
 @contextmanager

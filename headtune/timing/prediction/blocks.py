@@ -1,6 +1,5 @@
 """A model's blocks, what each is given, and which are alike; and one of them built by itself."""
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,17 +8,15 @@ from torch import Tensor, nn
 
 from headtune.errors import MeasurementError, in_words
 from headtune.surgery.inputs import Inputs, own_copy
-from headtune.surgery.snapshot import evaluating
+from headtune.surgery.transaction import copied
+from headtune.timing.calls import Call, calls_of
 from headtune.timing.device import resolve
-from headtune.timing.inputs import InputsFactory, ready_inputs
+from headtune.timing.inputs import InputsFactory, mapped, ready_inputs
 from headtune.timing.protocol import LatencyProtocol
 
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 _PLACE = ("idx", "index", "id")
 """How attributes end that only say where in the model a module stands."""
-
-Call = tuple[tuple[object, ...], Mapping[str, object]]
-"""What a block is given: positional and keyword arguments, their tensors on the meta device."""
 
 
 def blocks_of(
@@ -31,24 +28,19 @@ def blocks_of(
         MeasurementError: the model does not run on the meta device.
     """
     arguments, _ = ready_inputs(inputs, protocol)
-    skeleton = copy.deepcopy(model).to("meta")
-    calls: dict[str, Call] = {}
-    names = {path: skeleton.get_submodule(path) for path in _split(skeleton, "", tuple(paths))}
-    hooks = [module.register_forward_pre_hook(_noting(calls, path), with_kwargs=True) for path, module in names.items()]
+    skeleton = copied(model).to("meta")
+    blocks = {path: skeleton.get_submodule(path) for path in _split(skeleton, "", tuple(paths))}
+    given: Any = mapped(arguments, lambda tensor: tensor.to("meta"))
     try:
-        with evaluating(skeleton), torch.no_grad():
-            given = on_meta(arguments)
-            skeleton(*given) if isinstance(given, tuple) else skeleton(**given)
+        seen = calls_of(skeleton, given, blocks, lambda _, called: own_copy(called))  # caches are filled afterwards
     except Exception as error:  # models raise whatever they like
         raise MeasurementError(
             f"the model does not run on the meta device, where it has sizes and no values: {in_words(error)}"
         ) from error
-    finally:
-        for hook in hooks:
-            hook.remove()
+    calls = {path: made[0] for path, made in seen.items()}
     alike: dict[object, list[str]] = {}
     for path, call in calls.items():
-        alike.setdefault(_likeness(names[path], call), []).append(path)
+        alike.setdefault(_likeness(blocks[path], call), []).append(path)
     return alike, calls
 
 
@@ -58,12 +50,13 @@ def materialised(model: nn.Module, path: str, call: Call, protocol: LatencyProto
     Keyword arguments come last, so that positional and keyword ones can be given together.
     """
     device = torch.device(resolve(protocol, torch.get_num_threads()).device)
-    block = copy.deepcopy(model.get_submodule(path)).to_empty(device=device)
+    block = copied(model.get_submodule(path)).to_empty(device=device)
     with torch.no_grad():
         for tensor in [*block.parameters(), *block.buffers()]:
             tensor.copy_(_drawn(tensor, device))
     args, kwargs = call
-    return _Called(block, len(args)), _real((*args, dict(kwargs)), device)
+    given: Any = mapped((*args, dict(kwargs)), lambda tensor: _drawn(tensor, device))
+    return _Called(block, len(args)), given
 
 
 class _Called(nn.Module):
@@ -95,14 +88,6 @@ def _holds_list(module: nn.Module, name: str, paths: Sequence[str]) -> bool:
     )
 
 
-def _noting(calls: dict[str, Call], path: str) -> Any:  # noqa: ANN401
-    def note(module: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        if path not in calls:
-            calls[path] = own_copy((args, dict(kwargs)))  # a cache among them is filled afterwards
-
-    return note
-
-
 def _likeness(block: nn.Module, call: Call) -> object:
     """Equal for blocks that take the same time: their modules, settings, tensors and arguments are of one form."""
     settings = [
@@ -125,25 +110,6 @@ def _form(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_form(item) for item in value]
     return value if isinstance(value, bool | int | float | str | None) else type(value).__name__
-
-
-def on_meta(value: Any) -> Any:  # noqa: ANN401
-    """The same nest with its tensors on the meta device."""
-    return _mapped(value, lambda tensor: tensor.to("meta"))
-
-
-def _real(value: Any, device: torch.device) -> Any:  # noqa: ANN401
-    return _mapped(value, lambda tensor: _drawn(tensor, device))
-
-
-def _mapped(value: Any, change: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(_mapped(item, change) for item in value)
-    return value
 
 
 def _drawn(tensor: Tensor, device: torch.device) -> Tensor:

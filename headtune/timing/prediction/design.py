@@ -7,7 +7,7 @@ import numpy as np
 
 from headtune.errors import InputError
 from headtune.heads import HeadPlan, SearchSpace
-from headtune.timing.prediction.features import Array, features_of, matrix_of
+from headtune.timing.prediction.features import PRIORS, Array, features_of, matrix_of, prior_of
 
 _CANDIDATES = 12
 """Candidates for each plan that is chosen."""
@@ -34,7 +34,7 @@ def informative_plans(space: SearchSpace, count: int, seed: int) -> tuple[HeadPl
         return tuple(space)
     candidates = _candidates(space, count, Random(seed))
     features = features_of(space.sites, candidates)
-    rows_RP = matrix_of(features, candidates, HeadPlan.present(space.sites))
+    rows_RP = matrix_of(features, candidates, HeadPlan.present(space.sites)) * prior_of(features, PRIORS[-1])
     return tuple(candidates[index] for index in _greedy(rows_RP, min(count, len(candidates))))
 
 

@@ -61,12 +61,14 @@ class Feature:
         name: for messages.
         paths: the sites it is summed over.
         of: the quantity.
-        scale: what the sum is divided by, so that columns are comparable; the prior is in it.
+        prior: how large its effect is expected to be.
+        scale: what the sum is divided by, so that columns are comparable.
     """
 
     name: str
     paths: tuple[str, ...]
     of: Callable[[HeadCount], float]
+    prior: Callable[[Priors], float]
     scale: float = 1.0
 
     def at(self, counts: Counts, present: Counts) -> float:
@@ -79,36 +81,49 @@ def kind_of(site: AttentionSite) -> Kind:
     return (*site.stack, site.embed_dim, site.present)
 
 
-def features_of(
-    sites: Sequence[AttentionSite], plans: Sequence[HeadPlan], priors: Priors = PRIORS[-1]
-) -> tuple[Feature, ...]:
-    """The columns that differ among *plans*, each scaled by the largest step that one of its sites takes in them.
-
-    Args:
-        sites: the model's.
-        plans: whose differences count.
-        priors: how large each column's effect is expected to be.
-    """
+def features_of(sites: Sequence[AttentionSite], plans: Sequence[HeadPlan]) -> tuple[Feature, ...]:
+    """The columns that differ among *plans*, each scaled by the largest step that one of its sites takes in them."""
     present, counted = dict(HeadPlan.present(sites).counts), [dict(plan.counts) for plan in plans]
     kinds: dict[Kind, list[str]] = {}
     for site in sites:
         kinds.setdefault(kind_of(site), []).append(site.path)
     found = [
-        (feature, prior, _largest_step(feature, counted, present))
+        (feature, _largest_step(feature, counted, present))
         for paths in kinds.values()
-        for feature, prior in _of_kind(tuple(paths), counted, priors)
+        for feature in _of_kind(tuple(paths), counted)
     ]
-    return tuple(replace(feature, scale=step / prior) for feature, prior, step in found if step > 0)
+    return tuple(replace(feature, scale=step) for feature, step in found if step > 0)
 
 
-def _of_kind(paths: tuple[str, ...], counted: Sequence[Counts], priors: Priors) -> Iterator[tuple[Feature, float]]:
-    """The columns of the sites of one kind, each with its prior."""
+def _of_kind(paths: tuple[str, ...], counted: Sequence[Counts]) -> Iterator[Feature]:
+    """The columns of the sites of one kind."""
     for key, of in _QUANTITIES.items():
-        yield Feature(name=f"{key} {paths[0]}", paths=paths, of=of), priors.bend if key in _BENT else 1.0
+        yield Feature(name=f"{key} {paths[0]}", paths=paths, of=of, prior=_bend if key in _BENT else _straight)
     for count in sorted({counts[path] for counts in counted for path in paths}):
-        yield Feature(name=f"{count} {paths[0]}", paths=paths, of=_is(count)), priors.bend / 2
+        yield Feature(name=f"{count} {paths[0]}", paths=paths, of=_is(count), prior=_step)
     for path, key in product(paths, _OWN) if len(paths) > 1 else ():
-        yield Feature(name=f"{key} {path}", paths=(path,), of=_QUANTITIES[key]), priors.deviation
+        yield Feature(name=f"{key} {path}", paths=(path,), of=_QUANTITIES[key], prior=_deviation)
+
+
+def _straight(priors: Priors) -> float:
+    return 1.0
+
+
+def _bend(priors: Priors) -> float:
+    return priors.bend
+
+
+def _step(priors: Priors) -> float:
+    return priors.bend / 2
+
+
+def _deviation(priors: Priors) -> float:
+    return priors.deviation
+
+
+def prior_of(features: Sequence[Feature], priors: Priors) -> Array:
+    """``(P,)``: how large each column's effect is expected to be; columns are multiplied by it."""
+    return np.array([feature.prior(priors) for feature in features])
 
 
 def matrix_of(features: Sequence[Feature], plans: Sequence[HeadPlan], present: HeadPlan) -> Array:

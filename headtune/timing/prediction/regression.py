@@ -12,7 +12,7 @@ from sklearn.linear_model import BayesianRidge
 
 from headtune.heads import AttentionSite, HeadPlan
 from headtune.timing.prediction.estimate import Estimate, HeldOutError, TimedPlan
-from headtune.timing.prediction.features import PRIORS, Array, Feature, Priors, features_of, matrix_of
+from headtune.timing.prediction.features import PRIORS, Array, Feature, features_of, matrix_of, prior_of
 
 FOLDS = 10
 _LEAST_ERROR = 1e-9
@@ -23,7 +23,7 @@ class Fit:
     """One fitted regression: ratio − 1 = features · weights, with noise in proportion to the ratio.
 
     Attributes:
-        features: the columns.
+        prior: what the columns are multiplied by, (P,).
         weights: posterior mean, (P,).
         covariance: of the posterior, (P, P).
         noise: standard deviation of a measured ratio, relative to it.
@@ -31,7 +31,7 @@ class Fit:
         evidence: logarithm of how probable the measurements are under it.
     """
 
-    features: tuple[Feature, ...]
+    prior: Array
     weights: Array
     covariance: Array
     noise: float
@@ -39,22 +39,19 @@ class Fit:
     evidence: float
 
     @classmethod
-    def of(cls, sites: Sequence[AttentionSite], timed: Sequence[TimedPlan], priors: Priors) -> "Fit":
-        """The regression under given priors."""
-        plans = [one.plan for one in timed]
-        ratios_R = np.array([one.ratio for one in timed])
-        features = features_of(sites, plans, priors)
+    def of(cls, columns_RP: Array, ratios_R: Array, prior: Array) -> "Fit":
+        """The regression under a given prior."""
         # Noise grows with the latency: in units of each plan's own it is alike for all.
-        rows_RP = matrix_of(features, plans, HeadPlan.present(sites)) / ratios_R[:, None]
+        rows_RP = columns_RP * prior / ratios_R[:, None]
         ridge = BayesianRidge(fit_intercept=False, compute_score=True, max_iter=1000, tol=1e-4)
         ridge.fit(rows_RP, (ratios_R - 1) / ratios_R)
         determined = ridge.alpha_ * float(np.sum((rows_RP @ ridge.sigma_) * rows_RP))
         return cls(
-            features=features,
+            prior=prior,
             weights=ridge.coef_,
             covariance=ridge.sigma_,
             noise=max(float(ridge.alpha_) ** -0.5, _LEAST_ERROR),
-            freedom=max(len(timed) - determined, 2.0),
+            freedom=max(len(ratios_R) - determined, 2.0),
             evidence=float(ridge.scores_[-1]),
         )
 
@@ -64,11 +61,13 @@ class Regression:
     """Regressions under several priors, each counted by how probable it makes the measurements (Bayesian averaging).
 
     Attributes:
+        features: the columns.
         present: the plan whose features are 0 and whose ratio is 1.
         fits: one for each of the priors.
         shares: how much each counts, adding up to 1.
     """
 
+    features: tuple[Feature, ...]
     present: HeadPlan
     fits: tuple[Fit, ...]
     shares: Array
@@ -76,10 +75,13 @@ class Regression:
     @classmethod
     def fit(cls, sites: Sequence[AttentionSite], timed: Sequence[TimedPlan]) -> "Regression":
         """The regressions of the given plans, all of one length."""
-        fits = tuple(Fit.of(sites, timed, priors) for priors in PRIORS)
+        plans, present = [one.plan for one in timed], HeadPlan.present(sites)
+        features, ratios_R = features_of(sites, plans), np.array([one.ratio for one in timed])
+        columns_RP = matrix_of(features, plans, present)
+        fits = tuple(Fit.of(columns_RP, ratios_R, prior_of(features, priors)) for priors in PRIORS)
         evidence = np.array([fit.evidence for fit in fits])
         weights = np.exp(evidence - evidence.max())
-        return cls(present=HeadPlan.present(sites), fits=fits, shares=weights / weights.sum())
+        return cls(features=features, present=present, fits=fits, shares=weights / weights.sum())
 
     @property
     def noise(self) -> float:
@@ -97,12 +99,10 @@ class Regression:
 
     def _effect(self, low: HeadPlan, high: HeadPlan) -> tuple[Array, Array]:
         """By fit: the difference between two plans, and its variance."""
-        found = []
-        for fit in self.fits:
-            rows_2P = matrix_of(fit.features, [low, high], self.present)
-            row_P = rows_2P[1] - rows_2P[0]
-            found.append((row_P @ fit.weights, row_P @ fit.covariance @ row_P))
-        values, variances = np.array(found).T
+        columns_2P = matrix_of(self.features, [low, high], self.present)
+        rows = [(fit, (columns_2P[1] - columns_2P[0]) * fit.prior) for fit in self.fits]
+        values = np.array([row_P @ fit.weights for fit, row_P in rows])
+        variances = np.array([row_P @ fit.covariance @ row_P for fit, row_P in rows])
         return values, variances
 
     def _estimate(self, values: Array, variances: Array, *, noisy: bool) -> Estimate:
