@@ -3,7 +3,8 @@ import pytest
 
 from headtune.heads import AttentionSite, HeadPlan
 from headtune.timing.prediction.estimate import Estimate, TimedPlan
-from headtune.timing.prediction.regression import Regression, held_out
+from headtune.timing.prediction.features import features_of, matrix_of
+from headtune.timing.prediction.regression import Fit, Regression, held_out
 
 SITE = AttentionSite(path="a", role="self", embed_dim=64, num_heads=8, num_kv_heads=8, head_dim=8)
 
@@ -40,3 +41,26 @@ def test_measurements_of_a_held_out_plan_are_all_held_out() -> None:
 
 def test_an_estimate_in_another_unit() -> None:
     assert Estimate(value=0.5, interval=(0.25, 1.0)).times(4.0) == Estimate(value=2.0, interval=(1.0, 4.0))
+
+
+def test_priors_that_disagree_widen_the_interval_by_how_far_they_lie_apart() -> None:
+    features = features_of([SITE], [HeadPlan.parse("a=1", [SITE], hold="head_dim")])
+    zeros = np.zeros(len(features))
+
+    def fit(weight: float) -> Fit:
+        weights = zeros.copy()
+        weights[0] = weight
+        return Fit(prior=zeros + 1, weights=weights, covariance=np.diag(zeros), noise=0.0, freedom=1e9, evidence=0.0)
+
+    both = Regression(
+        features=features,
+        present=HeadPlan.present([SITE]),
+        fits=(fit(0.1), fit(0.3)),
+        shares=np.array([0.5, 0.5]),
+    )
+    plan = HeadPlan.parse("a=1", [SITE], hold="head_dim")
+    step = float(matrix_of(features[:1], [plan], HeadPlan.present([SITE]))[0, 0])
+    found = both.predict(plan)
+    assert found.value == pytest.approx(1 + 0.2 * step)
+    # Half of them lie 0.1 above and half 0.1 below the mean; without any noise that is all of the spread.
+    assert found.interval == pytest.approx((1 + 0.2 * step - 0.196, 1 + 0.2 * step + 0.196), abs=1e-3)
