@@ -37,7 +37,7 @@ class LatencySection(Section):
     compile: bool = False
     cuda_graphs: bool = False
     precision: Annotated[Number, AfterValidator(kept(rules.positive))] = 0.02
-    max_seconds: Annotated[Number, AfterValidator(kept(rules.positive))] = 2.0
+    max_seconds: Annotated[Number, AfterValidator(kept(rules.positive))] = 1.5
 
     @property
     def lengths(self) -> Sequence[int | None]:

@@ -48,7 +48,7 @@ class LatencyProtocol:
     compile: bool = False
     cuda_graphs: bool = False
     min_samples: int = 30
-    max_seconds: float = 2.0
+    max_seconds: float = 1.5
     precision: float = 0.02
 
     def __post_init__(self) -> None:

@@ -17,6 +17,12 @@ from headtune.timing.prediction.features import PRIORS, Array, Feature, features
 FOLDS = 10
 _LEAST_ERROR = 1e-9
 
+_WORTH = 2.0
+"""How many plans' residuals the noise that measurements tell is worth: a few plans may lie on a line by luck."""
+
+_INTERVAL_WIDTH = 2 * stats.norm.ppf(0.975)
+"""Of a 95 % interval, in standard deviations."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fit:
@@ -27,7 +33,7 @@ class Fit:
         weights: posterior mean, (P,).
         covariance: of the posterior, (P, P).
         noise: standard deviation of a measured ratio, relative to it.
-        freedom: plans less the weights that the data really determine.
+        freedom: plans less the weights that the data really determine, and what the told noise is worth.
         evidence: logarithm of how probable the measurements are under it.
     """
 
@@ -39,11 +45,12 @@ class Fit:
     evidence: float
 
     @classmethod
-    def of(cls, columns_RP: Array, ratios_R: Array, prior: Array) -> "Fit":
-        """The regression under a given prior."""
+    def of(cls, columns_RP: Array, ratios_R: Array, prior: Array, told: float | None) -> "Fit":
+        """The regression under a given prior; *told* is the noise that the measurements tell of themselves."""
         # Noise grows with the latency: in units of each plan's own it is alike for all.
         rows_RP = columns_RP * prior / ratios_R[:, None]
-        ridge = BayesianRidge(fit_intercept=False, compute_score=True, max_iter=1000, tol=1e-4)
+        known = {} if told is None else {"alpha_1": _WORTH / 2, "alpha_2": _WORTH / 2 * told**2}
+        ridge = BayesianRidge(fit_intercept=False, compute_score=True, max_iter=1000, tol=1e-4, **known)
         ridge.fit(rows_RP, (ratios_R - 1) / ratios_R)
         determined = ridge.alpha_ * float(np.sum((rows_RP @ ridge.sigma_) * rows_RP))
         return cls(
@@ -51,7 +58,7 @@ class Fit:
             weights=ridge.coef_,
             covariance=ridge.sigma_,
             noise=max(float(ridge.alpha_) ** -0.5, _LEAST_ERROR),
-            freedom=max(len(ratios_R) - determined, 2.0),
+            freedom=max(len(ratios_R) - determined + (0.0 if told is None else _WORTH), 2.0),
             evidence=float(ridge.scores_[-1]),
         )
 
@@ -78,7 +85,8 @@ class Regression:
         plans, present = [one.plan for one in timed], HeadPlan.present(sites)
         features, ratios_R = features_of(sites, plans), np.array([one.ratio for one in timed])
         columns_RP = matrix_of(features, plans, present)
-        fits = tuple(Fit.of(columns_RP, ratios_R, prior_of(features, priors)) for priors in PRIORS)
+        told = _told_noise(timed)
+        fits = tuple(Fit.of(columns_RP, ratios_R, prior_of(features, priors), told) for priors in PRIORS)
         evidence = np.array([fit.evidence for fit in fits])
         weights = np.exp(evidence - evidence.max())
         return cls(features=features, present=present, fits=fits, shares=weights / weights.sum())
@@ -112,6 +120,12 @@ class Regression:
         freedom = float(self.shares @ np.array([fit.freedom for fit in self.fits]))
         reach = float(stats.t.ppf(0.975, freedom)) * spread**0.5
         return Estimate(value=value, interval=(value - reach, value + reach))
+
+
+def _told_noise(timed: Sequence[TimedPlan]) -> float | None:
+    """Relative standard deviation of a measured ratio by the measurements' own intervals; ``None`` without any."""
+    widths = [(one.ratio_interval[1] - one.ratio_interval[0]) / one.ratio for one in timed]
+    return float(np.sqrt(np.mean(np.square(widths)))) / _INTERVAL_WIDTH if any(widths) else None
 
 
 def held_out(sites: Sequence[AttentionSite], by_length: Sequence[Sequence[TimedPlan]]) -> HeldOutError:
