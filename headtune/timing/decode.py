@@ -73,7 +73,7 @@ def _cache_name(forward: Forward) -> str:
 def _named(forward: Forward) -> dict[str, Any]:
     """The arguments of forward by name, but for those of the cache."""
     signature = inspect.signature(forward.model.forward)
-    bound = dict(signature.bind(*forward.args, **forward.kwargs).arguments)
+    bound = dict(signature.bind(*forward.given.args, **forward.given.kwargs).arguments)
     for name, one in signature.parameters.items():
         if one.kind is one.VAR_KEYWORD:
             bound |= bound.pop(name, {})

@@ -1,10 +1,11 @@
 """One forward pass, ready to be timed: model and inputs on the protocol's device, in its dtype."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from headtune.surgery.adapters.ownership import shared
 from headtune.surgery.inputs import Inputs, own_copy
 from headtune.surgery.snapshot import evaluating
 from headtune.timing.clock import Clock
-from headtune.timing.inputs import leaves, placed
+from headtune.timing.inputs import Given, leaves, placed
 from headtune.timing.protocol import Dtype, LatencyProtocol
 
 _DTYPES: dict[Dtype, torch.dtype] = {
@@ -32,18 +33,16 @@ class Forward:
     Attributes:
         name: how messages call the model.
         model: in eval mode, on the device, in the dtype that is timed.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        given: its arguments.
     """
 
     name: str
     model: nn.Module
-    args: tuple[object, ...]
-    kwargs: Mapping[str, object]
+    given: Given
 
     def __call__(self) -> object:
         """One pass."""
-        return self.model(*self.args, **self.kwargs)
+        return self.model(*self.given.args, **self.given.kwargs)
 
     def first_pass(self, clock: Clock) -> None:
         """The pass that shows whether the model runs at all, and that compiles and caches what it wants to.
@@ -56,6 +55,7 @@ class Forward:
         """
         with torch.no_grad(), self.blamed():
             clock(self, 1)
+        self.given.renew()
 
     def under(self, protocol: LatencyProtocol) -> Callable[[], object]:
         """One pass under the protocol's autocast."""
@@ -93,7 +93,7 @@ class Forward:
             ) from error
 
     def _inputs(self) -> Iterator[Tensor]:
-        return leaves((self.args, dict(self.kwargs)))
+        return leaves((self.given.args, self.given.kwargs))
 
 
 @contextmanager
@@ -138,14 +138,9 @@ def prepared(model: nn.Module, inputs: Inputs, protocol: LatencyProtocol, name: 
     learns = protocol.mode == "train_step"
     with torch.inference_mode(False):  # else copies could not be trained
         timed = model if _fits(model, device, dtype) and not learns else _moved(model, device, dtype, name)
-        given = placed(own_copy(inputs), device, dtype)
+        given: Any = placed(own_copy(inputs), device, dtype)
     with nullcontext(timed.train()) if learns else evaluating(timed):
-        yield Forward(
-            name=name,
-            model=timed,
-            args=given if isinstance(given, tuple) else (),
-            kwargs=given if isinstance(given, dict) else {},
-        )
+        yield Forward(name=name, model=timed, given=Given(given))
 
 
 def _fits(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:

@@ -7,11 +7,37 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import InputError
-from headtune.surgery.inputs import Inputs
+from headtune.surgery.inputs import Inputs, own_copy
 from headtune.timing.protocol import LatencyProtocol
 
 InputsFactory = Callable[[int, int | None], Inputs]
 """``(batch_size, seq_len) -> Inputs``."""
+
+
+class Given:
+    """The arguments of forward, which can be made again what they were: a pass may fill a cache among them, and the
+    next one would find it fuller.
+
+    Attributes:
+        args: positional arguments.
+        kwargs: keyword arguments.
+    """
+
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._used_up = _holds_objects(inputs)
+        self._hand_out(own_copy(inputs) if self._used_up else inputs)
+
+    def renew(self) -> None:
+        """Undo what passes did to objects among the arguments."""
+        if self._used_up:
+            self._hand_out(own_copy(self._inputs))
+
+    def _hand_out(self, inputs: Inputs) -> None:
+        self.args, self.kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
 
 
 def ready_inputs(inputs: Inputs | InputsFactory, protocol: LatencyProtocol) -> tuple[Inputs, LatencyProtocol]:
@@ -78,6 +104,15 @@ def mapped(value: object, change: Callable[[Tensor], Tensor]) -> object:
     items = [mapped(item, change) for item in value]
     rebuild: Callable[..., object] = type(value)
     return rebuild(items) if rebuild in (tuple, list) else rebuild(*items)  # else a named tuple
+
+
+def _holds_objects(value: object) -> bool:
+    """Whether a nest holds what has a state beside tensors, such as a cache."""
+    if isinstance(value, Mapping):
+        return any(map(_holds_objects, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(_holds_objects, value))
+    return hasattr(value, "__dict__") and not isinstance(value, Tensor | nn.Module | type) and not callable(value)
 
 
 def _checked(inputs: object) -> Inputs:

@@ -40,6 +40,7 @@ class Workload:
             MeasurementError: the model raised.
         """
         with self.forward.blamed("training step" if self.learns else "forward pass"), self._gradients():
+            self.forward.given.renew()
             self.step.renew()
             yield self.step.call
 

@@ -9,6 +9,7 @@ from headtune.errors import MeasurementError
 from headtune.timing import LatencyProtocol, measure, peak_memory_mb
 from headtune.timing.decode import decoded_token
 from headtune.timing.forward import Forward
+from headtune.timing.inputs import Given
 
 transformers = pytest.importorskip("transformers", reason="pip install 'headtune[hf]'")
 
@@ -67,7 +68,7 @@ def test_a_decoded_token_is_the_last_of_a_pass_over_all(
     torch.manual_seed(0)
     model = build()
     with torch.inference_mode():
-        step = decoded_token(Forward(name="it", model=model, args=(), kwargs=short), PROTOCOL)
+        step = decoded_token(Forward(name="it", model=model, given=Given(short)), PROTOCOL)
         whole: Any = model(**long)
         found: list[Any] = []
         for _ in range(2):
@@ -82,7 +83,7 @@ def test_a_decoded_token_is_the_last_of_a_pass_over_all(
 def test_the_cache_grows_over_calls_in_a_row_and_is_renewed() -> None:
     model = llama()
     with torch.inference_mode():
-        step = decoded_token(Forward(name="it", model=model, args=(IDS,), kwargs={}), PROTOCOL)
+        step = decoded_token(Forward(name="it", model=model, given=Given((IDS,))), PROTOCOL)
         lengths = []
         for renew in (True, False, True):
             if renew:

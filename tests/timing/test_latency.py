@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headtune.errors import InputError, MeasurementError
 from headtune.timing import Lane, LatencyProfile, LatencyProtocol, measure, resolve
+from headtune.timing.protocol import Mode
 
 QUICK = LatencyProtocol(device="cpu", threads=1, max_seconds=0.5, batch_size=2)
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -242,3 +243,39 @@ def test_arguments_of_another_kind_are_told_at_once() -> None:
         "measure: protocol: must be a LatencyProtocol (got 3)",
         "measure: reference: must be a torch.nn.Module or None (got 'big')",
     )
+
+
+class Cache:
+    """What a decoder keeps of earlier positions."""
+
+    def __init__(self) -> None:
+        self.kept: list[Tensor] = []
+
+
+FOUND = set[int]()
+"""How full the caches were; a training step's model is a copy, which takes what the model holds along."""
+
+
+class Caching(nn.Module):
+    """Notes how full the cache was that it was given, and fills it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor, cache: Cache) -> Tensor:
+        FOUND.add(len(cache.kept))
+        made: Tensor = self.linear(x)
+        cache.kept.append(made)
+        return made
+
+
+@pytest.mark.parametrize("mode", ["forward", "train_step"])
+def test_every_pass_begins_with_the_cache_that_was_given(mode: Mode) -> None:
+    # In a row, of passes too short for the clock, each would find what the one before left: these are long enough.
+    FOUND.clear()
+    cache = Cache()
+    cache.kept.append(torch.zeros(1))
+    protocol = LatencyProtocol(device="cpu", threads=1, max_seconds=0.05, mode=mode)
+    measure(Caching(), {"x": torch.zeros(50_000, 3), "cache": cache}, protocol)
+    assert (FOUND, len(cache.kept)) == ({1}, 1)

@@ -10,6 +10,7 @@ from torch import nn
 
 from headtune.timing import LatencyProtocol
 from headtune.timing.forward import Forward
+from headtune.timing.inputs import Given
 from headtune.timing.interval import FEWEST, median_interval
 from headtune.timing.sampling import SAMPLE_MS, STEADY_PASSES, Samples, take_samples
 from headtune.timing.step import Step
@@ -17,7 +18,7 @@ from headtune.timing.workload import Workload
 
 
 def named(name: str) -> Workload:
-    forward = Forward(name=name, model=nn.Identity(), args=(torch.zeros(1),), kwargs={})
+    forward = Forward(name=name, model=nn.Identity(), given=Given((torch.zeros(1),)))
     return Workload(forward=forward, step=Step(call=forward))
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from headtune.errors import MeasurementError
 from headtune.timing import LatencyProtocol, measure, peak_memory_mb
 from headtune.timing.forward import Forward
+from headtune.timing.inputs import Given
 from headtune.timing.train_step import training_step
 
 PROTOCOL = LatencyProtocol(device="cpu", threads=1, batch_size=2, mode="train_step", max_seconds=0.5)
@@ -18,7 +19,7 @@ def inputs(batch_size: int, seq_len: int | None) -> tuple[Tensor]:
 
 
 def forward_of(model: nn.Module) -> Forward:
-    return Forward(name="it", model=model, args=inputs(2, None), kwargs={})
+    return Forward(name="it", model=model, given=Given(inputs(2, None)))
 
 
 class Spun(torch.autograd.Function):

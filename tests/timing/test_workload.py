@@ -11,6 +11,7 @@ from headtune.errors import MeasurementError
 from headtune.timing import LatencyProtocol, measure
 from headtune.timing.clock import clock_of
 from headtune.timing.forward import Forward, prepared
+from headtune.timing.inputs import Given
 from headtune.timing.sampling import take_samples
 from headtune.timing.step import Step
 from headtune.timing.workload import Workload, ready
@@ -113,7 +114,7 @@ def test_a_clock_that_does_not_wait_is_told_of(monkeypatch: pytest.MonkeyPatch) 
             spin(queue.pop())
 
     monkeypatch.setattr("headtune.timing.sampling.synchronize", wait)
-    forward = Forward(name="it", model=nn.Identity(), args=(), kwargs={})
+    forward = Forward(name="it", model=nn.Identity(), given=Given(()))
     workload = Workload(forward=forward, step=Step(call=lambda: queue.append(1e-3)))
 
     def heedless(call: object, calls: int) -> float:

@@ -79,7 +79,9 @@ def launch_test(
             return None
         with prepared(model, usual, protocol) as forward, prepared(forward.model, unusual, other) as resized:
             against = _against(forward.model, usual, protocol, lane)
-            timed = against(_Calling(forward.model, partial(forward.model, *resized.args, **resized.kwargs)))
+            timed = against(
+                _Calling(forward.model, partial(forward.model, *resized.given.args, **resized.given.kwargs))
+            )
             ends = [_fixed(ratio, batch_size, other.batch_size) for ratio in timed.ratio_interval]
             fixed, interval = _fixed(timed.ratio, batch_size, other.batch_size), (min(ends), max(ends))
             weights = None

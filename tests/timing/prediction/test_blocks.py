@@ -116,3 +116,26 @@ def test_only_a_forward_pass_has_blocks_by_themselves() -> None:
     protocol = LatencyProtocol(device="cpu", threads=1, mode="train_step")
     with pytest.raises(InputError, match="mode is train_step; a block by itself has a forward pass only"):
         sum_blocks(on_meta(), inputs, protocol, PATHS)
+
+
+def test_a_block_finds_the_cache_that_it_gets_in_every_pass() -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install 'headtune[hf]'")
+    with torch.device("meta"):
+        model: nn.Module = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=11, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=4
+            )
+        ).eval()
+    path = "model.layers.0"
+    _, calls = blocks_of(model, inputs, PROTOCOL, [f"{path}.self_attn"])
+    block, arguments = materialised(model, path, calls[path], PROTOCOL)
+    lengths = set[int]()
+    attention = block.get_submodule("block.self_attn")
+
+    def note(module: nn.Module, args: Any, kwargs: Any) -> None:
+        cache = next(kwargs[name] for name in ("cache", "past_key_values") if name in kwargs)
+        lengths.add(cache.get_seq_length())
+
+    attention.register_forward_pre_hook(note, with_kwargs=True)
+    profile = measure(block, arguments, PROTOCOL)
+    assert (lengths, profile.calls_per_sample) == ({0}, 1)
