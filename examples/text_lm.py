@@ -115,11 +115,6 @@ def read_text(path: str | None) -> bytes:
     return "\n".join(topics[name] for name in sorted(topics)).encode()
 
 
-def build_model() -> ByteLM:
-    """A new model."""
-    return ByteLM(WIDTH, HEADS, LAYERS)
-
-
 def inputs(batch_size: int, seq_len: int | None) -> tuple[Tensor]:
     """Random bytes to time the model with."""
     return (torch.randint(256, (batch_size, seq_len or CONTEXT)),)
@@ -131,11 +126,11 @@ def cross_entropy(model: nn.Module, windows: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
-def train(text: Text, model: nn.Module, run: headtune.Run) -> None:
-    """Train on random windows; after each epoch report, and save."""
+def train(text: Text, steps: int, model: nn.Module, run: headtune.Run) -> None:
+    """Train on random windows, *steps* of them an epoch; after each epoch report, and save."""
     data = text.train.to(run.device)
     optimizer = torch.optim.AdamW(model.parameters(), LR, weight_decay=0.05, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=run.epochs * STEPS, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=run.epochs * steps, pct_start=0.1)
     first = 0
     if (saved := run.restore()) is not None:
         model.load_state_dict(saved["model"])
@@ -144,7 +139,7 @@ def train(text: Text, model: nn.Module, run: headtune.Run) -> None:
         first = saved["epochs"]
     for epoch in range(first, run.epochs):
         model.train()
-        for _ in range(STEPS):
+        for _ in range(steps):
             starts = torch.randint(len(data) - CONTEXT, (BATCH, 1)).to(run.device)
             loss = cross_entropy(model, data[starts + torch.arange(CONTEXT + 1, device=run.device)])
             optimizer.zero_grad()
@@ -173,13 +168,15 @@ def bits_per_byte(data: Tensor, model: nn.Module) -> float:
     return nats / len(windows) / math.log(2)
 
 
-def task(path: str | None = None) -> headtune.Task:
+def task(
+    path: str | None = None, width: int = WIDTH, layers: int = LAYERS, heads: int = HEADS, steps: int = STEPS
+) -> headtune.Task:
     """The language model on the text at *path*."""
     text = Text.of(read_text(path))
     return headtune.Task(
-        model=build_model,
+        model=partial(ByteLM, width, heads, layers),
         inputs=inputs,
-        train=partial(train, text),
+        train=partial(train, text, steps),
         evaluate=lambda model: {"val_bits_per_byte": bits_per_byte(text.val, model)},
         test=lambda model: {"test_bits_per_byte": bits_per_byte(text.test, model)},
         batches=lambda: text.train.unfold(0, CONTEXT + 1, CONTEXT).split(BATCH),
@@ -192,8 +189,8 @@ def main() -> None:
     torch.manual_seed(0)
     text = Text.of(read_text(sys.argv[1] if len(sys.argv) > 1 else None))
     run = headtune.Run(epochs=8)
-    model = build_model().to(run.device)
-    train(text, model, run)
+    model = ByteLM(WIDTH, HEADS, LAYERS).to(run.device)
+    train(text, STEPS, model, run)
     print(f"test bits per byte: {bits_per_byte(text.test, model):.3f}")
 
 

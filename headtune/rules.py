@@ -115,6 +115,13 @@ def positive(value: object) -> str:
     return "" if _finite(value) and value > 0 else "must be a number above 0"
 
 
+def interval(value: object) -> str:
+    """The ends of an interval of numbers above 0."""
+    if isinstance(value, tuple) and len(value) == 2 and not any(map(positive, value)) and value[0] <= value[1]:
+        return ""
+    return "must be two numbers above 0, the smaller one first"
+
+
 def gpus(value: object) -> str:
     """None, a share of one, or several whole ones."""
     if _finite(value) and value >= 0 and (value <= 1 or value == int(value)):

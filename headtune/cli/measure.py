@@ -49,20 +49,33 @@ def measure(
         from headtune.cli.measure_document import profile_document
         from headtune.cli.measure_page import profile_page
         from headtune.cli.observers import watching
+        from headtune.errors import InputError
         from headtune.heads import HeadPlan
-        from headtune.study import changes, check, measuring_executor, profile, read_latencies
+        from headtune.study import Change, changes, check, check_known, measuring_executor, profile, read_latencies
 
         before = None if earlier is None else read_latencies(earlier)
         with watching() as observer:
             checked = check(spec, observer)
             hold, maximum = spec.space.hold, spec.space.maximum
-            chosen = {text: HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum) for text in plans or ()}
+            chosen = {
+                text: checked.baselines.get(text) or HeadPlan.parse(text, checked.sites, hold=hold, maximum=maximum)
+                for text in plans or ()
+            }
+            if before is not None:
+                check_known(before, checked.sites, spec.latency.lengths)
             with closing(measuring_executor(spec, observer)) as executor:
                 found = profile(
                     spec, checked, executor, observer, plans=chosen or None, latency=True, details=not chosen
                 )
-        since = () if before is None else changes(found, before)
+        since: tuple[Change, ...] = ()
+        unlike = None
+        try:
+            since = () if before is None else changes(found, before)
+        except InputError as error:  # what was measured is shown all the same
+            unlike = error
         if as_json:
             show_json(profile_document(found, since))
         else:
             show(*profile_page(found, spec.limits, since))
+        if unlike is not None:
+            raise unlike

@@ -8,14 +8,17 @@ from headtune.cli.long_table import long_table
 from headtune.cli.terminal import table
 from headtune.cli.wording import count, interval, value
 from headtune.heads import Limit
+from headtune.pareto.objective import is_latency, length_of
 from headtune.study import Change, LatencyRange, Profile, ProfileDetails, beside_present, profile_findings
+from headtune.study.kernel_findings import few
 from headtune.timing import LatencyProfile
 from headtune.timing.protocol import Mode
 
 _MODES: Mapping[Mode, str] = {"forward": "forward pass", "train_step": "training step", "decode": "decoded token"}
 _MEANING = (
     "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is that "
-    "times the present plan's median. p90: nine of ten passes were faster, as timed now"
+    "times the present plan's median. p90: nine of ten passes were faster. The present plan is timed against itself, "
+    "which shows the noise"
 )
 
 
@@ -49,7 +52,7 @@ def _plans(found: Profile, timed: LatencyRange) -> RenderableType:
             "" if name == "present" else _differs(profile),
             value(profile.ratio * ms),
             interval((low * ms, high * ms)),
-            value(profile.p90_ms),
+            value(profile.p90_ms / profile.median_ms * profile.ratio * ms),
             str(profile.samples),
             f"{found.measured[name]['parameters']:,.0f}",
         )
@@ -109,7 +112,8 @@ def _against(since: Sequence[Change], timed: LatencyRange, several: bool) -> lis
             interval(change.comparison.interval),
             "differs" if change.comparison.significant else "no significant difference",
         )
-    return [rows, ""]
+    unknown = [name for name in timed.profiles if name != "present" and name not in {one.name for one in since}]
+    return [rows, *([f"not in the earlier profile: {', '.join(unknown)}"] if unknown else []), ""]
 
 
 def _limits(found: Profile, limits: Sequence[Limit]) -> list[str]:
@@ -118,8 +122,19 @@ def _limits(found: Profile, limits: Sequence[Limit]) -> list[str]:
     for limit in limits:
         known = {name: metrics[limit.metric] for name, metrics in found.measured.items() if limit.metric in metrics}
         most = limit.resolve(known).max if limit.max is None and limit.of in known else None
-        lines.append(f"the study's limit: {limit}" + ("" if most is None else f", which is {value(most)} here"))
+        here = "" if most is None else f", which is {value(most)} here"
+        bound = limit.max if most is None else most
+        broken = [name for name in known if bound is not None and _most(found, limit.metric, name) > bound]
+        lines.append(f"the study's limit: {limit}{here}{f'; broken by {few(broken)}' if broken else ''}")
     return lines
+
+
+def _most(found: Profile, metric: str, name: str) -> float:
+    """What a plan is judged by: a latency by the upper end of its interval, as the search does."""
+    if not is_latency(metric) or found.latency is None:
+        return found.measured[name][metric]
+    timed = found.latency.at(length_of(metric))
+    return timed.profiles[name].ratio_interval[1] * timed.reference_ms
 
 
 def _follows(found: Profile) -> list[str]:

@@ -25,6 +25,10 @@ class Baselines:
     def __getitem__(self, name: str) -> HeadPlan:
         return self.plans[self.aliases.get(name, name)]
 
+    def get(self, name: str) -> HeadPlan | None:
+        """The plan of that name; ``None`` where there is no such name."""
+        return self.plans.get(self.aliases.get(name, name))
+
     def __iter__(self) -> Iterator[tuple[str, HeadPlan]]:
         """Each different plan with the first of its names."""
         return iter(self.plans.items())

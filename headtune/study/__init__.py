@@ -1,6 +1,6 @@
 """The loop that most people meet: check, profile, search, verify, and what comes of it."""
 
-from headtune.study.against import Change, beside_present, changes, read_latencies
+from headtune.study.against import Change, beside_present, changes, check_known, read_latencies
 from headtune.study.asking import AskedTrial
 from headtune.study.checking import Checked, check
 from headtune.study.details import HeadCost, ProfileDetails
@@ -34,6 +34,7 @@ __all__ = [
     "beside_present",
     "changes",
     "check",
+    "check_known",
     "front_of",
     "measuring_executor",
     "profile",

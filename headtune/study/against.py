@@ -1,13 +1,13 @@
 """A profile beside an earlier one of the same plans."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headtune.errors import InputError
-from headtune.heads import HeadPlan
+from headtune.heads import AttentionSite, HeadPlan
 from headtune.study.profiling import Profile
 from headtune.study.record import LatencyRange
 from headtune.timing import Comparison, LatencyProfile, compare
@@ -46,16 +46,27 @@ def read_latencies(path: Path) -> Latencies:
     """
     remedy = "write one by `headtune measure study.yaml --json > FILE`"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))  # PowerShell's > writes a mark at the beginning
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no JSON ({error}); {remedy}") from error
     try:
         blocks = [*(document["lengths"].values() if "lengths" in document else ()), document]
         return dict(_block(block["plans"]) for block in blocks)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: holds no profile ({type(error).__name__}: {error}); {remedy}") from error
+
+
+def check_known(earlier: Latencies, sites: Sequence[AttentionSite], lengths: Sequence[int | None]) -> None:
+    """Make sure, before anything is timed, that an earlier profile is of the same model and lengths.
+
+    Raises:
+        InputError: it is not.
+    """
+    present = HeadPlan.present(sites)
+    for length in lengths:
+        _before(earlier, length, present)
 
 
 def changes(now: Profile, earlier: Latencies) -> tuple[Change, ...]:
@@ -74,14 +85,19 @@ def beside_present(latency: LatencyProfile) -> Comparison:
     return Comparison(ratio=latency.ratio, interval=latency.ratio_interval)
 
 
-def _at_length(now: LatencyRange, earlier: Latencies) -> Iterator[Change]:
-    if now.length not in earlier:
+def _before(earlier: Latencies, length: int | None, present: HeadPlan) -> Mapping[HeadPlan, LatencyProfile]:
+    if length not in earlier:
         raise InputError(
-            f"this profile is of {_lengths([now.length])}, the earlier one of {_lengths(earlier)}; measure both alike"
+            f"this profile is of {_lengths([length])}, the earlier one of {_lengths(earlier)}; measure both alike"
         )
-    before, present = earlier[now.length], now.plans["present"]
-    if present not in before:
+    if present not in earlier[length]:
         raise InputError(f"the earlier profile is not of this model, whose present plan is {present}")
+    return earlier[length]
+
+
+def _at_length(now: LatencyRange, earlier: Latencies) -> Iterator[Change]:
+    present = now.plans["present"]
+    before = _before(earlier, now.length, present)
     both = {name: plan for name, plan in now.plans.items() if plan in before and plan != present}
     if not both:
         raise InputError("the earlier profile has none of these plans beside the present one; measure the same plans")
@@ -96,6 +112,12 @@ def _lengths(lengths: Iterable[int | None]) -> str:
 
 
 def _block(plans: Mapping[str, Any]) -> tuple[int | None, dict[HeadPlan, LatencyProfile]]:
-    """The latencies at one length, and which one it is."""
+    """The latencies at one length, and which one it is.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not plans:
+        raise ValueError("it has no plans")
     found = {HeadPlan.from_json(one["plan"]): LatencyProfile.from_json(one["latency"]) for one in plans.values()}
     return next((profile.protocol.length for profile in found.values()), None), found

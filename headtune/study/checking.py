@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from headtune.errors import SpaceError, TaskError
 from headtune.heads import AttentionSite, Baselines, SearchSpace, baselines
 from headtune.study.spec import StudySpec
+from headtune.study.trying import try_plans
 from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilities
 from headtune.timing import count_parameters
 from headtune.trial.build import build_model, probe_inputs
@@ -73,15 +75,18 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     kept = kept_digest(model, other, sites) if trained else ""
     space = SearchSpace.of(sites, spec.space, trained=trained)
     named = baselines(sites, spec.space, trained=trained)
-    trial_plan = next((plan for _, plan in named if plan in space and plan != named["present"]), None)
-    if trial_plan is None:
+    if set(islice(space, 2)) <= {named["present"]}:
         raise SpaceError(
             f"the space holds no other plan than the present counts {named['present'].label}: allow more in space.heads"
         )
     if trained:
-        kept_model(model, trial_plan, inputs, rank_heads(replace(task, loss=None), model, inputs, sites), sites)
+        ranking = rank_heads(replace(task, loss=None), model, inputs, sites)
+        try_plans(space, lambda plan: kept_model(model, plan, inputs, ranking, sites))
     else:
-        apply_plan(model, trial_plan, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites)
+        try_plans(
+            space,
+            lambda plan: apply_plan(model, plan, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites),
+        )
     return Checked(
         sites=sites,
         space=space,

@@ -1,10 +1,12 @@
 """What holds while a model runs under a protocol."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from headtune.errors import InputError
@@ -18,7 +20,7 @@ def cores() -> int:
 
 @contextmanager
 def conditions(protocol: LatencyProtocol) -> Iterator[None]:
-    """A resolved protocol's threads and no autocast; torch's random generators are put back afterwards.
+    """A resolved protocol's threads and no autocast; random generators are put back afterwards, NumPy's too.
 
     Raises:
         InputError: more threads than this process has cores, which would wait for each other.
@@ -30,6 +32,7 @@ def conditions(protocol: LatencyProtocol) -> Iterator[None]:
         )
     device = torch.device(protocol.device)
     threads = torch.get_num_threads()
+    drawn, numpy_drawn = random.getstate(), np.random.get_state()
     torch.set_num_threads(protocol.threads or threads)
     try:
         with (
@@ -42,3 +45,5 @@ def conditions(protocol: LatencyProtocol) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+        random.setstate(drawn)
+        np.random.set_state(numpy_drawn)

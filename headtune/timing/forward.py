@@ -15,8 +15,10 @@ from headtune.errors import HeadtuneError, InputError, MeasurementError, in_word
 from headtune.surgery.adapters.ownership import shared
 from headtune.surgery.inputs import Inputs, own_copy
 from headtune.surgery.snapshot import evaluating
-from headtune.timing.clock import Clock
-from headtune.timing.inputs import Given, leaves, placed
+from headtune.surgery.writing import values_kept
+from headtune.timing.device import synchronize
+from headtune.timing.inputs import Given, held_tensors, leaves, placed
+from headtune.timing.lane import Lane
 from headtune.timing.protocol import Dtype, LatencyProtocol
 
 _DTYPES: dict[Dtype, torch.dtype] = {
@@ -44,18 +46,29 @@ class Forward:
         """One pass."""
         return self.model(*self.given.args, **self.given.kwargs)
 
-    def first_pass(self, clock: Clock) -> None:
+    def first_pass(self, protocol: LatencyProtocol) -> None:
         """The pass that shows whether the model runs at all, and that compiles and caches what it wants to.
 
         Without inference mode: what a model caches in it outside of its modules, such as a mask, could not be trained
         with afterwards.
 
         Raises:
-            MeasurementError: the model raised.
+            MeasurementError: the model raised, or it writes into its parameters.
         """
-        with torch.no_grad(), self.blamed():
-            clock(self, 1)
+        named = dict(self.model.named_parameters())
+        versions = {name: parameter._version for name, parameter in named.items() if not parameter.is_inference()}
+        remedy = "make inputs return what its forward takes"
+        with torch.no_grad(), self.blamed("forward pass", remedy), values_kept(self.model):
+            self.under(protocol)()
+            synchronize(protocol.device)
         self.given.renew()
+        written = [name for name, version in versions.items() if named[name]._version != version]
+        if written and protocol.mode != "train_step":
+            raise MeasurementError(
+                f"{self.name} writes into its parameters in forward ({', '.join(written[:3])}"
+                f"{' and more' if len(written) > 3 else ''}), which timing it would do again and again; "
+                f"write them outside of forward"
+            )
 
     def under(self, protocol: LatencyProtocol) -> Callable[[], object]:
         """One pass under the protocol's autocast."""
@@ -70,11 +83,13 @@ class Forward:
 
     def tensors(self) -> Iterator[Tensor]:
         """Parameters, buffers and inputs."""
-        yield from chain(self.model.parameters(), self.model.buffers(), self._inputs())
+        yield from chain(
+            self.model.parameters(), self.model.buffers(), held_tensors((self.given.args, self.given.kwargs))
+        )
 
     @contextmanager
-    def blamed(self, doing: str = "forward pass") -> Iterator[None]:
-        """What the model raises in here becomes an error that names it and what it was *doing*.
+    def blamed(self, doing: str = "forward pass", remedy: str = "it had run before with the same") -> Iterator[None]:
+        """What the model raises in here becomes an error that names it, what it was *doing*, and a *remedy*.
 
         Raises:
             MeasurementError: the model raised.
@@ -88,8 +103,7 @@ class Forward:
                 raise  # the caller knows what a plan that does not fit means
             came = ", ".join(f"{t.dtype} {list(t.shape)} on {t.device}" for t in self._inputs()) or "no tensors"
             raise MeasurementError(
-                f"{self.name} failed in its {doing}: {in_words(error)}; "
-                f"it was given {came}: make inputs return what its forward takes"
+                f"{self.name} failed in its {doing}: {in_words(error)}; it was given {came}: {remedy}"
             ) from error
 
     def _inputs(self) -> Iterator[Tensor]:
@@ -107,7 +121,9 @@ def autocasting(protocol: LatencyProtocol) -> Iterator[None]:
     torch.clear_autocast_cache()
 
 
-def check_arguments(function: str, model: object, protocol: object, reference: object = None) -> None:
+def check_arguments(
+    function: str, model: object, protocol: object, reference: object = None, lane: object = None
+) -> None:
     """Make sure that what a measuring *function* was given are models and a protocol.
 
     Raises:
@@ -118,6 +134,7 @@ def check_arguments(function: str, model: object, protocol: object, reference: o
             "model": (model, rules.a(nn.Module, "a torch.nn.Module")),
             "protocol": (protocol, rules.a(LatencyProtocol, "a LatencyProtocol")),
             "reference": (reference, rules.optional(rules.a(nn.Module, "a torch.nn.Module or None"))),
+            "lane": (lane, rules.optional(rules.a(Lane, "a Lane or None"))),
         }
     )
     if problems:
@@ -150,6 +167,8 @@ def _fits(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
 
 def _moved(model: nn.Module, device: torch.device, dtype: torch.dtype, name: str) -> nn.Module:
     try:
+        if any(parameter.is_meta for parameter in model.parameters()):
+            raise ValueError("it is on the meta device, where there are no weights: time it block by block, sum_blocks")
         moved = copy.deepcopy(model)
         common = shared(model, moved)
         if common:  # to move the copy would move the model

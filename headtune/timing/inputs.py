@@ -47,13 +47,12 @@ def ready_inputs(inputs: Inputs | InputsFactory, protocol: LatencyProtocol) -> t
     examples along its first dimension, and positions along the second of a 2-d or 3-d one.
 
     Raises:
-        InputError: neither a tuple nor a mapping with names for keys.
+        InputError: neither a tuple nor a mapping with names for keys, or ready ones that begin with an empty tensor.
     """
-    if isinstance(inputs, tuple | Mapping):
-        return _checked(inputs), _sized(protocol, inputs)
-    if not callable(inputs) or isinstance(inputs, nn.Module):
-        return _checked(inputs), protocol
-    return _checked(inputs(protocol.batch_size, protocol.length)), protocol
+    if callable(inputs) and not isinstance(inputs, nn.Module | Mapping):
+        return _checked(inputs(protocol.batch_size, protocol.length)), protocol
+    checked = _checked(inputs)
+    return checked, _sized(protocol, checked)
 
 
 def leaves(value: object) -> Iterator[Tensor]:
@@ -129,5 +128,7 @@ def _sized(protocol: LatencyProtocol, inputs: Inputs) -> LatencyProtocol:
     first = next(leaves(inputs), None)
     if first is None or first.dim() == 0:
         return protocol
+    if first.numel() == 0:
+        raise InputError(f"inputs: the first tensor is empty (shape {list(first.shape)}); give one example at least")
     seq_len = first.shape[1] if first.dim() in (2, 3) else protocol.seq_len
     return replace(protocol, batch_size=first.shape[0], seq_len=seq_len)

@@ -39,8 +39,9 @@ def measure(
 
     A forward pass and a decoded token in eval and inference mode; a training step in training mode, on a copy of the
     model, so that the model itself learns nothing. The protocol's threads and autocast; all of it is put back
-    afterwards, and so are the random generators of torch. The first pass of each model is not timed, so compiling is
-    not. What speaks against the numbers stands in the profile's ``doubts``.
+    afterwards, and so are the random generators of torch, NumPy and Python. The first pass of each model is not timed,
+    so compiling is not; under ``compile`` what else was compiled in this process is forgotten, and compiled again. What
+    speaks against the numbers stands in the profile's ``doubts``.
 
     Args:
         model: what is timed; a copy of it where it must be moved or cast.
@@ -61,7 +62,7 @@ def measure(
             that has no cache, cannot be trained, compiled or captured where the protocol asks for it.
         torch.OutOfMemoryError: it does not fit on the GPU; on the CPU a ``RuntimeError`` says so.
     """
-    check_arguments("measure", model, protocol, reference)
+    check_arguments("measure", model, protocol, reference, lane)
     protocol = resolve(protocol, torch.get_num_threads())
     clock = clock_of(protocol.device)
     with conditions(protocol), ExitStack() as models:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import headtune.rules as rules
+from headtune.errors import InputError
 from headtune.timing.protocol import LatencyProtocol
 
 
@@ -29,6 +31,9 @@ class LatencyProfile:
         doubts: what speaks against the numbers, a sentence each: a warm-up that did not settle, a drift, processes that
             took the cores, a clock that did not wait, passes that draw random numbers.
         card: clocks, temperature and other processes of the GPU when it was done; empty elsewhere.
+
+    Raises:
+        InputError: every number that no measurement gives.
     """
 
     protocol: LatencyProtocol
@@ -47,6 +52,22 @@ class LatencyProfile:
     host: str = ""
     doubts: tuple[str, ...] = ()
     card: Mapping[str, str | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = rules.broken(
+            {
+                "protocol": (self.protocol, rules.a(LatencyProtocol, "a LatencyProtocol")),
+                "median_ms": (self.median_ms, rules.positive),
+                "p90_ms": (self.p90_ms, rules.positive),
+                "interval_ms": (self.interval_ms, rules.interval),
+                "ratio": (self.ratio, rules.positive),
+                "ratio_interval": (self.ratio_interval, rules.interval),
+                "reference_median_ms": (self.reference_median_ms, rules.optional(rules.positive)),
+                "samples": (self.samples, rules.count),
+            }
+        )
+        if problems:
+            raise InputError(*(f"LatencyProfile.{problem}" for problem in problems))
 
     def __repr__(self) -> str:
         against = "" if self.reference_median_ms is None else f", {self.ratio:.4g} × the reference"

@@ -1,6 +1,6 @@
 """One training step: forward, backward and a step of AdamW."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +35,15 @@ def training_step(forward: Forward, protocol: LatencyProtocol, loss: Loss | None
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in trained)
     optimizer = AdamW(trained, lr=0.0, fused=fused)
 
-    def call() -> None:
+    def wanted() -> Tensor:
         with autocasting(protocol):
-            value = _mean_square(forward) if loss is None else loss(forward.model)
-        value.backward()
+            return _mean_square(forward) if loss is None else loss(forward.model)
+
+    if loss is not None:
+        _check_loss(forward, wanted, trained)
+
+    def call() -> None:
+        wanted().backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -47,6 +52,28 @@ def training_step(forward: Forward, protocol: LatencyProtocol, loss: Loss | None
             yield from (value for value in one.values() if isinstance(value, Tensor))
 
     return Step(call=call, held=state)
+
+
+def _check_loss(forward: Forward, wanted: Callable[[], Tensor], trained: Sequence[nn.Parameter]) -> None:
+    """Make sure that the loss is one of the model that it is given.
+
+    Raises:
+        MeasurementError: it is no scalar that gradients can be taken of, or of nothing in that model.
+    """
+    remedy = "loss takes the model and returns a scalar tensor that depends on it"
+    with forward.blamed("loss", remedy), torch.enable_grad():
+        value = wanted()
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        came = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise MeasurementError(f"the loss of {forward.name} is {came}; {remedy}")
+    known = value.requires_grad and any(
+        gradient is not None for gradient in torch.autograd.grad(value, trained, allow_unused=True)
+    )
+    if not known:
+        raise MeasurementError(
+            f"the loss of {forward.name} depends on none of its parameters: it may use another model than the one that "
+            f"it is given; {remedy}"
+        )
 
 
 def _mean_square(forward: Forward) -> Tensor:

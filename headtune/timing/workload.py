@@ -69,7 +69,7 @@ def ready(forward: Forward, protocol: LatencyProtocol, clock: Clock, loss: Loss 
             captured, or cannot be trained.
     """
     learns = protocol.mode == "train_step"
-    forward.first_pass(clock)
+    forward.first_pass(protocol)
     if not learns:
         _check_evaluating(forward)
     timed = _compiled(forward) if protocol.compile else forward

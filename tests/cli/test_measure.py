@@ -122,11 +122,34 @@ def test_what_was_timed_otherwise_is_not_compared(run: Run, study: Path, tmp_pat
     earlier = tmp_path / "earlier.json"
     earlier.write_text(run("measure", study, "--plan", "*=2", "--json", *QUICK)[1])
     code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, "--set", "latency.batch_size=3")
-    assert (code, out) == (2, "")
+    assert (code, "against the earlier" in out) == (2, False)
+    assert re.search(r"^\*=2 +2-2 ", out, re.MULTILINE)  # what was measured is told all the same
     assert "the batch_size of the two latencies is 3 and 2; measure both alike before comparing them" in err
     code, out, err = run("measure", study, "--against", tmp_path / "none.json")
     assert (code, out) == (2, "")
     assert "none.json: cannot be read (No such file or directory)" in err
+
+
+def test_another_model_or_length_is_refused_before_anything_is_timed(run: Run, study: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.json"
+    document = json.loads(run("measure", study, "--plan", "*=2", "--json", *QUICK)[1])
+    earlier.write_text(json.dumps(document))
+    code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, *TWO)
+    assert (code, out, "profile: " in err) == (2, "", False)
+    assert "this profile is of length 3, the earlier one of no named length; measure both alike" in err
+    del document["plans"]["present"]
+    earlier.write_text(json.dumps(document), encoding="utf-8-sig")  # as PowerShell writes it
+    code, out, err = run("measure", study, "--plan", "*=2", "--against", earlier, *QUICK)
+    assert (code, out, "profile: " in err) == (2, "", False)
+    assert "the earlier profile is not of this model, whose present plan is" in err
+
+
+def test_a_plan_that_the_earlier_profile_lacks_is_named(run: Run, study: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(run("measure", study, "--plan", "*=2", "--json", *QUICK)[1])
+    code, out, err = run("measure", study, "--plan", "*=2", "--plan", "largest", "--against", earlier, *QUICK)
+    assert code == 0, err
+    assert "\nnot in the earlier profile: largest\n" in out
 
 
 def test_plans_that_are_none_are_all_named(run: Run, study: Path) -> None:
@@ -145,13 +168,24 @@ def test_it_explains_its_columns_and_shows_the_studys_limits(run: Run, study: Pa
     assert lines[0].endswith(" (cpu), 1 thread, float32, batch of 1, forward pass")
     assert lines[1] == (
         "× present: each plan against the present one, timed in turn with it, which holds on a busy machine; ms is "
-        "that times the present plan's median. p90: nine of ten passes were faster, as timed now"
+        "that times the present plan's median. p90: nine of ten passes were faster. The present plan is timed against "
+        "itself, which shows the noise"
     )
-    most = re.fullmatch("the study's limit: latency_ms ≤ 1.5 × present, which is (.*) here", lines[2])
+    most = re.match(
+        r"the study's limit: latency_ms ≤ 1.5 × present, which is ([\d.]+) here(; broken by .*)?$", lines[2]
+    )
     assert most is not None
     present = next(line.split() for line in out.splitlines() if line.startswith("present"))
     assert float(most[1]) == pytest.approx(1.5 * float(present[6]), rel=0.2)  # whose own ratio is near 1
     assert lines[3] == "the study's limit: parameters ≤ 2,000,000 weights"
+
+
+def test_it_names_the_plans_that_break_a_limit(run: Run, study: Path) -> None:
+    limits = "constraints={latency_ms: {max: 0.0001}, parameters: {max: 4465}}"
+    code, out, err = run("measure", study, "--plan", "*=2", "--set", limits, *QUICK)
+    assert code == 0, err
+    assert "the study's limit: latency_ms ≤ 0.0001 ms; broken by *=2, present\n" in out
+    assert "the study's limit: parameters ≤ 4,465 weights\n" in out
 
 
 def test_sizes_that_fit_nowhere(run: Run, study: Path) -> None:

@@ -22,10 +22,12 @@ def text_lm() -> ModuleType:
     return import_file(EXAMPLE, "text_lm")
 
 
-@pytest.fixture
-def quick(text_lm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(text_lm, "STEPS", 5)
-    return text_lm
+STEPS = 5
+
+
+def built(text_lm: ModuleType) -> nn.Module:
+    model: nn.Module = text_lm.ByteLM(text_lm.WIDTH, text_lm.HEADS, text_lm.LAYERS)
+    return model
 
 
 class Channel:
@@ -85,7 +87,7 @@ def test_a_text_that_is_too_short(text_lm: ModuleType) -> None:
 
 def test_the_future_does_not_reach_the_past(text_lm: ModuleType) -> None:
     torch.manual_seed(0)
-    model = text_lm.build_model()
+    model = built(text_lm)
     a = torch.randint(256, (2, 20))
     b = a.clone()
     b[:, 12:] = (b[:, 12:] + 1) % 256
@@ -97,7 +99,7 @@ def test_the_future_does_not_reach_the_past(text_lm: ModuleType) -> None:
 
 def test_the_past_reaches_the_future(text_lm: ModuleType) -> None:
     torch.manual_seed(0)
-    model = text_lm.build_model()
+    model = built(text_lm)
     a = torch.randint(256, (1, 20))
     b = a.clone()
     b[0, 3] = (b[0, 3] + 1) % 256
@@ -124,7 +126,7 @@ def test_attention_is_the_textbooks(text_lm: ModuleType) -> None:
 def test_at_first_every_byte_costs_eight_bits(text_lm: ModuleType) -> None:
     torch.manual_seed(0)
     data = torch.randint(256, (2000,))
-    assert text_lm.bits_per_byte(data, text_lm.build_model()) == pytest.approx(8.0, abs=0.05)
+    assert text_lm.bits_per_byte(data, built(text_lm)) == pytest.approx(8.0, abs=0.05)
 
 
 class Uniform(nn.Module):
@@ -159,19 +161,19 @@ def test_it_learns_a_repeating_text(text_lm: ModuleType, monkeypatch: pytest.Mon
     monkeypatch.setattr(text_lm, "STEPS", 40)
     torch.manual_seed(0)
     text = text_lm.Text.of(b"abcdefgh" * 400)
-    model = text_lm.build_model()
+    model = built(text_lm)
     run = headtune.Run(epochs=1, device="cpu")
-    text_lm.train(text, model, run)
+    text_lm.train(text, text_lm.STEPS, model, run)
     assert run.last["val_bits_per_byte"] < 1.0  # without any order it would be 3
 
 
-def test_a_resumed_training_ends_with_the_very_same_weights(quick: ModuleType, tmp_path: Path) -> None:
-    text = quick.Text.of(b"to be or not to be, " * 100)
+def test_a_resumed_training_ends_with_the_very_same_weights(text_lm: ModuleType, tmp_path: Path) -> None:
+    text = text_lm.Text.of(b"to be or not to be, " * 100)
 
     def trained(run: headtune.Run, seed: int = 0) -> nn.Module:
         torch.manual_seed(seed)
-        model: nn.Module = quick.build_model()
-        quick.train(text, model, run)
+        model = built(text_lm)
+        text_lm.train(text, STEPS, model, run)
         return model
 
     whole = trained(headtune.Run(epochs=3, channel=Channel(), device="cpu"))
@@ -182,12 +184,12 @@ def test_a_resumed_training_ends_with_the_very_same_weights(quick: ModuleType, t
         assert torch.equal(resumed.state_dict()[name], tensor), name
 
 
-def test_the_task_keeps_its_contract(quick: ModuleType, tmp_path: Path) -> None:
+def test_the_task_keeps_its_contract(text_lm: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(b"to be or not to be, " * 100)
-    task = quick.task(path=str(tmp_path / "text.txt"))
+    task = text_lm.task(path=str(tmp_path / "text.txt"), steps=STEPS)
     model = task.model()
     assert model(*task.inputs(2, 16)).shape == (2, 16, 256)
-    assert model(*task.inputs(2, None)).shape == (2, quick.CONTEXT, 256)
+    assert model(*task.inputs(2, None)).shape == (2, text_lm.CONTEXT, 256)
     task.train(model, headtune.Run(epochs=1, device="cpu"))
     assert set(task.evaluate(model)) == {"val_bits_per_byte"}
     assert set(task.test(model)) == {"test_bits_per_byte"}

@@ -105,6 +105,8 @@ def test_what_cannot_be_compared_is_refused(make_profile: MakeProfile, make_late
         ('{"plans": {"present": {"plan": {"a": [1]}, "latency": {}}}}', "holds no profile (PlanError: a: [1] is not"),
         ('{"plans": {"present": {"plan": {"a": [1, 1, 8]}, "latency": {}}}}', "holds no profile (KeyError"),
         ('{"plans": {}, "lengths": [1]}', "holds no profile (AttributeError"),
+        ('{"plans": {}}', "holds no profile (ValueError: it has no plans)"),
+        ("[" * 200_000, "is no JSON (maximum recursion depth exceeded"),
     ],
 )
 def test_a_file_that_is_none(content: str | None, problem: str, tmp_path: Path) -> None:
@@ -115,6 +117,34 @@ def test_a_file_that_is_none(content: str | None, problem: str, tmp_path: Path) 
         read_latencies(path)
     assert str(caught.value).startswith(f"{path}: {problem}")
     assert str(caught.value).endswith("; write one by `headtune measure study.yaml --json > FILE`")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"ratio": 0}, "LatencyProfile.ratio: must be a number above 0 (got 0)"),
+        ({"ratio": "1.0"}, "LatencyProfile.ratio: must be a number above 0 (got '1.0')"),
+        (
+            {"ratio_interval": [1.0]},
+            "LatencyProfile.ratio_interval: must be two numbers above 0, the smaller one first",
+        ),
+        ({"ratio_interval": [2.0, 1.0]}, "LatencyProfile.ratio_interval: must be two numbers above 0"),
+        ({"ratio_interval": [None, None]}, "LatencyProfile.ratio_interval: must be two numbers above 0"),
+        ({"ratio_interval": [0.9, 1.0, 1.1]}, "LatencyProfile.ratio_interval: must be two numbers above 0"),
+        ({"median_ms": float("nan")}, "LatencyProfile.median_ms: must be a number above 0 (got nan)"),
+        ({"samples": "x"}, "LatencyProfile.samples: must be a whole number (got 'x')"),
+    ],
+)
+def test_numbers_that_no_measurement_gives_are_refused(
+    make_profile: MakeProfile, tmp_path: Path, damage: dict[str, object], said: str
+) -> None:
+    path = written(make_profile(), tmp_path / "earlier.json")
+    document = json.loads(path.read_text())
+    document["plans"]["largest"]["latency"] |= damage
+    path.write_text(json.dumps(document), encoding="utf-8-sig")  # as PowerShell writes it
+    with pytest.raises(InputError) as caught:
+        read_latencies(path)
+    assert said in str(caught.value)
 
 
 def test_a_plan_beside_the_present_one(make_latency: MakeLatency) -> None:

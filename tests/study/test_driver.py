@@ -1,6 +1,7 @@
 """One driver's hold on a study: what it remembers, and what it refuses."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -37,7 +38,8 @@ def test_one_driver_holds_the_study_until_it_closes(make_spec: MakeSpec) -> None
 @pytest.mark.slow
 def test_who_runs_the_trials(make_spec: MakeSpec) -> None:
     assert isinstance(executor_of(make_spec(executor="inline"), Silent()), InlineExecutor)
-    assert isinstance(executor_of(make_spec(executor="ray", resources=Resources(concurrent=2)), Silent()), RayExecutor)
+    with closing(executor_of(make_spec(executor="ray", resources=Resources(concurrent=2)), Silent())) as executor:
+        assert isinstance(executor, RayExecutor)
 
 
 def test_what_is_only_measured_is_measured_where_trials_run(make_spec: MakeSpec) -> None:

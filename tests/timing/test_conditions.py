@@ -1,6 +1,8 @@
 import os
+import random
 import subprocess
 
+import numpy as np
 import pytest
 import torch
 
@@ -70,3 +72,15 @@ def test_more_threads_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_cores_are_those_of_the_process_not_of_the_machine() -> None:
     count = subprocess.run(["nproc"], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
     assert cores() == int(count.stdout)
+
+
+def test_generators_of_python_and_numpy_are_put_back() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    expected = (random.random(), np.random.rand())
+    random.seed(0)
+    np.random.seed(0)
+    with conditions(PROTOCOL):
+        random.random()
+        np.random.rand()
+    assert (random.random(), np.random.rand()) == expected

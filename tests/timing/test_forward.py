@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import InputError, MeasurementError
-from headtune.timing import LatencyProtocol
-from headtune.timing.clock import clock_of
+from headtune.timing import LatencyProtocol, measure
 from headtune.timing.forward import prepared
 
-CPU = clock_of("cpu")
 FLOAT32 = LatencyProtocol(device="cpu", threads=1)
 BFLOAT16 = LatencyProtocol(device="cpu", threads=1, dtype="bfloat16")
 
@@ -148,7 +146,7 @@ def test_what_a_pass_keeps_and_what_it_does_to_its_inputs_leaves_no_trace() -> N
 
     model, x, cache = Appending(), torch.zeros(2), []
     with prepared(model, (x, cache), FLOAT32) as forward:
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
         forward()
     assert (model.seen, cache, x.tolist()) == ([], [], [0, 0])
 
@@ -156,7 +154,7 @@ def test_what_a_pass_keeps_and_what_it_does_to_its_inputs_leaves_no_trace() -> N
 def test_what_the_first_pass_caches_can_be_trained_with() -> None:
     model = CachedMask(SimpleNamespace(mask=None))
     with prepared(model, (torch.rand(2, 4),), FLOAT32) as forward:
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
         with torch.inference_mode():
             forward()
     model(torch.rand(2, 4)).sum().backward()
@@ -174,7 +172,7 @@ def test_without_that_first_pass_what_is_cached_outside_of_modules_could_not() -
 def test_a_model_that_raises_is_told_with_what_it_was_given() -> None:
     inputs = {"x": torch.zeros(2, 3), "mask": [torch.zeros(2, dtype=torch.bool)]}
     with prepared(Failing(ValueError("no")), inputs, FLOAT32) as forward, pytest.raises(MeasurementError) as caught:
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
     assert str(caught.value) == (
         "the model failed in its forward pass: TypeError: Failing.forward() got an unexpected keyword argument 'mask'; "
         "it was given torch.float32 [2, 3] on cpu, torch.bool [2] on cpu: make inputs return what its forward takes"
@@ -184,7 +182,7 @@ def test_a_model_that_raises_is_told_with_what_it_was_given() -> None:
 
 def test_a_model_that_raises_without_tensors() -> None:
     with prepared(Failing(ValueError("no")), (1,), FLOAT32, "it") as forward, pytest.raises(MeasurementError) as caught:
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
     assert str(caught.value) == (
         "it failed in its forward pass: ValueError: no; "
         "it was given no tensors: make inputs return what its forward takes"
@@ -203,7 +201,7 @@ def test_a_model_that_raises_without_tensors() -> None:
 )
 def test_what_the_caller_must_tell_apart_passes_through(error: BaseException) -> None:
     with prepared(Failing(error), (1,), FLOAT32) as forward, pytest.raises(type(error)) as caught:
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
     assert caught.value is error
 
 
@@ -216,7 +214,7 @@ def test_a_real_lack_of_memory_on_the_cpu_passes_through() -> None:
         prepared(Huge(), (torch.zeros(1),), FLOAT32) as forward,
         pytest.raises(RuntimeError, match="can't allocate memory"),
     ):
-        forward.first_pass(CPU)
+        forward.first_pass(FLOAT32)
 
 
 def test_tensors_are_parameters_buffers_and_inputs() -> None:
@@ -260,3 +258,58 @@ def test_weights_cast_by_autocast_are_cast_anew_in_each_pass() -> None:
     assert isinstance(first, Tensor)
     assert isinstance(second, Tensor)
     assert torch.equal(second, 2 * first)
+
+
+class Writing(nn.Linear):
+    """Writes into its own weights in each pass."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.weight.mul_(0.5)
+        return super().forward(input)
+
+
+def test_a_model_that_writes_into_its_weights_is_refused_and_keeps_them() -> None:
+    model = Writing(3, 3)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(MeasurementError, match=r"writes into its parameters in forward \(weight\).*outside of forward"):
+        measure(model, (torch.zeros(2, 3),), FLOAT32)
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+
+
+def test_a_model_without_weights_to_time_is_told_what_times_it() -> None:
+    model = nn.Linear(3, 3, device="meta")
+    with pytest.raises(MeasurementError, match=r"on the meta device.*sum_blocks"):
+        measure(model, (torch.zeros(2, 3),), FLOAT32)
+
+
+CACHED: dict[torch.dtype, Tensor] = {}
+
+
+class Tabled(nn.Module):
+    """Keeps a table outside of its modules, one for each type that it computes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x)
+        if y.dtype not in CACHED:
+            CACHED[y.dtype] = torch.ones(4, dtype=y.dtype)
+        return y * CACHED[y.dtype]
+
+
+def test_what_is_cached_under_autocast_can_be_trained_with() -> None:
+    CACHED.clear()
+    model = Tabled()
+    measure(model, (torch.rand(2, 4),), replace(FLOAT32, autocast="bfloat16", max_seconds=0.02))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(torch.rand(2, 4)).float().sum().backward()
+    assert model.linear.weight.grad is not None
+
+
+def test_tensors_of_caches_among_the_inputs_count() -> None:
+    cache = SimpleNamespace(keys=torch.zeros(7, 5))
+    with prepared(nn.Linear(4, 4), (torch.zeros(1, 4), cache), FLOAT32) as forward:
+        assert (7, 5) in [tuple(tensor.shape) for tensor in forward.tensors()]

@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -71,8 +72,11 @@ def test_the_persons_loss_is_what_is_trained_on() -> None:
         value: Tensor = model(torch.zeros(1, 3)).sum()
         return value
 
-    training_step(forward_of(layer), PROTOCOL, loss).call()
+    step = training_step(forward_of(layer), PROTOCOL, loss)
+    losses.clear()  # what was asked to see whether it is a loss of the model
+    step.call()
     assert losses == [(True, True)]
+    assert layer.weight.grad is None
 
 
 def test_the_time_of_the_backward_pass_counts() -> None:
@@ -117,11 +121,31 @@ def test_outputs_without_a_gradient() -> None:
         measure(Counting(3, 3), inputs, PROTOCOL)
 
 
-def test_a_loss_that_raises_is_told_as_the_training_steps() -> None:
+def test_a_loss_that_raises_is_told_as_the_loss() -> None:
     def loss(model: nn.Module) -> Tensor:
         raise KeyError("targets")
 
-    with pytest.raises(MeasurementError, match=r"^the model failed in its training step: KeyError: 'targets'"):
+    with pytest.raises(MeasurementError, match=r"^the model failed in its loss: KeyError: 'targets'.*takes the model"):
+        measure(nn.Linear(3, 3), inputs, PROTOCOL, loss=loss)
+
+
+def test_a_loss_of_another_model_is_refused_and_leaves_that_without_gradients() -> None:
+    model = nn.Linear(3, 3)
+    with pytest.raises(MeasurementError, match="depends on none of its parameters: it may use another model"):
+        measure(model, inputs, PROTOCOL, loss=lambda given: model(torch.zeros(1, 3)).sum())
+    assert model.weight.grad is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "came"),
+    [
+        (lambda model: 5.0, "a float"),
+        (lambda model: model(torch.zeros(1, 3)), r"a tensor of shape \[1, 3\]"),
+        (lambda model: torch.zeros(()), "none of its parameters"),
+    ],
+)
+def test_what_is_no_loss_is_refused(loss: Callable[[nn.Module], Tensor], came: str) -> None:
+    with pytest.raises(MeasurementError, match=f"loss of the model .*{came}.*takes the model and returns a scalar"):
         measure(nn.Linear(3, 3), inputs, PROTOCOL, loss=loss)
 
 

@@ -1,17 +1,22 @@
 """The latency of a model that is too large to build: its blocks one at a time, added up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 
+import torch
 from torch import nn
 
+import headtune.rules as rules
 from headtune.errors import InputError, MeasurementError
 from headtune.surgery.inputs import Inputs
-from headtune.timing.comparison import Comparison
-from headtune.timing.inputs import InputsFactory
+from headtune.timing.comparison import Comparison, over, unlike
+from headtune.timing.device import resolve
+from headtune.timing.forward import check_arguments
+from headtune.timing.inputs import InputsFactory, ready_inputs
 from headtune.timing.lane import Lane
 from headtune.timing.latency import measure
+from headtune.timing.paths import sites_at
 from headtune.timing.prediction.blocks import blocks_of, materialised
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
@@ -22,7 +27,7 @@ class TimedBlock:
     """Blocks of a model that are alike, of which one was timed.
 
     Attributes:
-        paths: of all of them.
+        paths: of all of them, one for each time that a pass calls it.
         latency: of one.
     """
 
@@ -37,9 +42,11 @@ class BlockSum:
     What happens between them, such as additions and masks, is not in it; :meth:`match` tells what that comes to.
 
     Attributes:
+        protocol: how the blocks were timed, with the sizes of the whole model's inputs.
         blocks: in the order in which they are called first.
     """
 
+    protocol: LatencyProtocol
     blocks: tuple[TimedBlock, ...]
 
     @property
@@ -65,16 +72,12 @@ class BlockSum:
         Raises:
             InputError: it was measured otherwise.
         """
-        ours = self.blocks[0].latency
-        if (ours.device_name, ours.protocol.mode, ours.protocol.dtype, ours.protocol.threads) != (
-            whole.device_name,
-            whole.protocol.mode,
-            whole.protocol.dtype,
-            whole.protocol.threads,
-        ):
-            raise InputError("the whole model was measured under another protocol; measure both alike")
-        (low, high), (least, most) = self.interval_ms, whole.interval_ms
-        return Comparison(ratio=self.median_ms / whole.median_ms, interval=(low / most, high / least))
+        if not isinstance(whole, LatencyProfile):
+            raise InputError(f"BlockSum.match: whole: must be a LatencyProfile{rules.came(whole)}")
+        problems = unlike((self.protocol, self.blocks[0].latency.device_name), (whole.protocol, whole.device_name))
+        if problems:
+            raise InputError(*problems)
+        return over((self.median_ms, self.interval_ms), (whole.median_ms, whole.interval_ms))
 
 
 def sum_blocks(
@@ -99,19 +102,21 @@ def sum_blocks(
         lane: as for :func:`~headtune.timing.latency.measure`.
 
     Raises:
-        InputError: another mode.
+        InputError: another mode, a path that the model does not have or none, or an argument of the wrong kind.
         MeasurementError: the model does not run on the meta device, or a block not by itself.
     """
+    check_arguments("sum_blocks", model, protocol)
+    sites_at(model, paths)
     if protocol.mode != "forward":
         raise InputError(f"sum_blocks: mode is {protocol.mode}; a block by itself has a forward pass only")
-    alike: Mapping[object, list[str]]
-    alike, calls = blocks_of(model, inputs, protocol, paths)
+    given, sized = ready_inputs(inputs, resolve(protocol, torch.get_num_threads()))
     timed = []
-    for members in alike.values():
-        block, arguments = materialised(model, members[0], calls[members[0]], protocol)
+    for calls in blocks_of(model, given, paths):
+        path, call = calls[0]
+        block, arguments = materialised(model, path, call, protocol)
         try:
             latency = measure(block, arguments, protocol, lane=lane)
         except MeasurementError as error:
-            raise MeasurementError(*(f"block {members[0]}: {problem}" for problem in error.problems)) from error
-        timed.append(TimedBlock(paths=tuple(members), latency=latency))
-    return BlockSum(blocks=tuple(timed))
+            raise MeasurementError(*(f"block {path}: {problem}" for problem in error.problems)) from error
+        timed.append(TimedBlock(paths=tuple(path for path, _ in calls), latency=latency))
+    return BlockSum(protocol=sized, blocks=tuple(timed))

@@ -1,6 +1,9 @@
 """A model's blocks, what each is given, and which are alike; and one of them built by itself."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -11,23 +14,23 @@ from headtune.surgery.inputs import Inputs, own_copy
 from headtune.surgery.transaction import copied
 from headtune.timing.calls import Call, calls_of
 from headtune.timing.device import resolve
-from headtune.timing.inputs import InputsFactory, mapped, ready_inputs
+from headtune.timing.inputs import mapped
 from headtune.timing.protocol import LatencyProtocol
 
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
-_PLACE = ("idx", "index", "id")
-"""How attributes end that only say where in the model a module stands."""
+_PLACE = re.compile(r"(.*_)?(idx|index|id)")
+"""Attributes that only say where in the model a module stands."""
+
+_INTERNAL = frozenset(vars(nn.Module()))
+"""What every module has: hooks, and what holds parameters, buffers and modules."""
 
 
-def blocks_of(
-    model: nn.Module, inputs: Inputs | InputsFactory, protocol: LatencyProtocol, paths: Sequence[str]
-) -> tuple[dict[object, list[str]], dict[str, Call]]:
-    """Path by path, the blocks that alike ones stand for, and the first call of each.
+def blocks_of(model: nn.Module, arguments: Inputs, paths: Sequence[str]) -> list[list[tuple[str, Call]]]:
+    """The calls of blocks by path, those that are alike together, in the order of the first of them.
 
     Raises:
         MeasurementError: the model does not run on the meta device.
     """
-    arguments, _ = ready_inputs(inputs, protocol)
     skeleton = copied(model).to("meta")
     blocks = {path: skeleton.get_submodule(path) for path in _split(skeleton, "", tuple(paths))}
     given: Any = mapped(arguments, lambda tensor: tensor.to("meta"))
@@ -37,11 +40,11 @@ def blocks_of(
         raise MeasurementError(
             f"the model does not run on the meta device, where it has sizes and no values: {in_words(error)}"
         ) from error
-    calls = {path: made[0] for path, made in seen.items()}
-    alike: dict[object, list[str]] = {}
-    for path, call in calls.items():
-        alike.setdefault(_likeness(blocks[path], call), []).append(path)
-    return alike, calls
+    alike: dict[object, list[tuple[str, Call]]] = {}
+    for path, calls in seen.items():
+        for call in calls:
+            alike.setdefault(_likeness(blocks[path], call), []).append((path, call))
+    return list(alike.values())
 
 
 def materialised(model: nn.Module, path: str, call: Call, protocol: LatencyProtocol) -> tuple[nn.Module, Inputs]:
@@ -91,24 +94,28 @@ def _holds_list(module: nn.Module, name: str, paths: Sequence[str]) -> bool:
 def _likeness(block: nn.Module, call: Call) -> object:
     """Equal for blocks that take the same time: their modules, settings, tensors and arguments are of one form."""
     settings = [
-        (at, type(inner), *((key, value) for key, value in sorted(vars(inner).items()) if _is_setting(key, value)))
+        (at, type(inner), {key: _form(value) for key, value in sorted(vars(inner).items()) if _is_setting(key)})
         for at, inner in block.named_modules()
     ]
-    tensors = [(at, tensor.shape, tensor.dtype) for at, tensor in block.state_dict().items()]
+    tensors = [(at, _form(one)) for at, one in chain(block.named_parameters(), block.named_buffers())]
     return repr((settings, tensors, _form(call)))
 
 
-def _is_setting(key: str, value: object) -> bool:
-    return isinstance(value, bool | int | float | str) and not key.endswith(_PLACE)
+def _is_setting(key: str) -> bool:
+    return key not in _INTERNAL and _PLACE.fullmatch(key) is None
 
 
 def _form(value: object) -> object:
+    """What a block's time may depend on in a value: sizes of tensors, plain values, the code of functions."""
     if isinstance(value, Tensor):
         return "tensor", tuple(value.shape), str(value.dtype)
     if isinstance(value, Mapping):
         return {str(key): _form(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [_form(item) for item in value]
+    if isinstance(value, FunctionType):
+        closed = [cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value]
+        return id(value.__code__), [_form(item) for item in closed]
     return value if isinstance(value, bool | int | float | str | None) else type(value).__name__
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 
+import headtune.rules as rules
 from headtune.errors import InputError
 from headtune.heads import HeadPlan, SearchSpace
 from headtune.timing.prediction.features import PRIORS, Array, features_of, matrix_of, prior_of
@@ -26,10 +27,17 @@ def informative_plans(space: SearchSpace, count: int, seed: int) -> tuple[HeadPl
         seed: of the candidates.
 
     Raises:
-        InputError: fewer than 2.
+        InputError: every argument of the wrong kind, or fewer than 2 plans, which show no difference.
     """
-    if count < 2:
-        raise InputError(f"informative_plans: count is {count}; two plans at least show a difference")
+    problems = rules.broken(
+        {
+            "space": (space, rules.a(SearchSpace, "a SearchSpace")),
+            "count": (count, rules.at_least(2)),
+            "seed": (seed, rules.integer),
+        }
+    )
+    if problems:
+        raise InputError(*(f"informative_plans: {problem}" for problem in problems))
     if space.size <= count:
         return tuple(space)
     candidates = _candidates(space, count, Random(seed))

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import headtune.rules as rules
+from headtune.errors import InputError
 from headtune.heads import HeadPlan
 
 
@@ -16,12 +18,27 @@ class TimedPlan:
         ratio: its latency over the present plan's.
         ratio_interval: the ratio's 95 % interval.
         seq_len: the sequence length it was timed at; ``None`` where the task needs none.
+
+    Raises:
+        InputError: every value that no measurement gives.
     """
 
     plan: HeadPlan
     ratio: float
     ratio_interval: tuple[float, float]
     seq_len: int | None = None
+
+    def __post_init__(self) -> None:
+        problems = rules.broken(
+            {
+                "plan": (self.plan, rules.a(HeadPlan, "a HeadPlan")),
+                "ratio": (self.ratio, rules.positive),
+                "ratio_interval": (self.ratio_interval, rules.interval),
+                "seq_len": (self.seq_len, rules.optional(rules.count)),
+            }
+        )
+        if problems:
+            raise InputError(*(f"TimedPlan.{problem}" for problem in problems))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-ready mapping."""

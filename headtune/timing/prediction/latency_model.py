@@ -1,10 +1,11 @@
 """A model of a plan's latency: the present plan's, and what each site adds to it or takes away."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
+import headtune.rules as rules
 from headtune.errors import InputError
 from headtune.heads import AttentionSite, HeadCount, HeadPlan, Hold
 from headtune.timing.prediction.estimate import Estimate, HeldOutError, TimedPlan
@@ -34,7 +35,7 @@ class LatencyModel:
     timed: tuple[TimedPlan, ...]
 
     @classmethod
-    def fit(cls, sites: Sequence[AttentionSite], hold: Hold, timed: Sequence[TimedPlan]) -> "LatencyModel":
+    def fit(cls, sites: Iterable[AttentionSite], hold: Hold, timed: Iterable[TimedPlan]) -> "LatencyModel":
         """The model of the given measurements.
 
         Args:
@@ -43,17 +44,18 @@ class LatencyModel:
             timed: plans that were measured in pairs with the present one, at one or more sequence lengths.
 
         Raises:
-            InputError: too few plans at a length, or plans of another model.
+            InputError: an argument of the wrong kind, too few plans at a length, or plans of another model.
         """
-        paths = tuple(site.path for site in sites)
+        given, measured = _checked(sites, hold, timed)
+        paths = tuple(site.path for site in given)
         problems = [
             f"LatencyModel.fit: a plan has the sites {', '.join(one.plan.paths)}; the model has {', '.join(paths)}"
-            for one in timed
+            for one in measured
             if one.plan.paths != paths
         ]
-        lengths = list(dict.fromkeys(one.seq_len for one in timed)) or [None]
+        lengths = list(dict.fromkeys(one.seq_len for one in measured)) or [None]
         for length in lengths:
-            distinct = {one.plan for one in timed if one.seq_len == length}
+            distinct = {one.plan for one in measured if one.seq_len == length}
             if len(distinct) < FEWEST:
                 at = "" if length is None else f" at length {length}"
                 problems.append(
@@ -61,7 +63,7 @@ class LatencyModel:
                 )
         if problems:
             raise InputError(*dict.fromkeys(problems))
-        return cls(sites=tuple(sites), hold=hold, timed=tuple(timed))
+        return cls(sites=given, hold=hold, timed=measured)
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
@@ -75,6 +77,8 @@ class LatencyModel:
             InputError: a length or a site that was not measured, or a count beyond those that were.
         """
         self._check_length(seq_len)
+        if not isinstance(plan, HeadPlan):
+            raise InputError(f"LatencyModel.predict: plan: must be a HeadPlan{rules.came(plan)}")
         problems = [problem for path, count in plan for problem in self._strange(path, count)]
         if problems or plan.paths != tuple(site.path for site in self.sites):
             raise InputError(*(problems or ["the plan is not one of the model's sites; make it of the same sites"]))
@@ -111,6 +115,9 @@ class LatencyModel:
             InputError: as :meth:`per_head`.
         """
         self._check_length(seq_len)
+        sound = rules.each(HeadCount, "HeadCount")
+        if not counts or any(sound(pair) or len(pair) != 2 for pair in counts.values()):
+            raise InputError("per_head: counts: give for each path two HeadCounts, a smaller and a larger one")
         problems = []
         for path, (low, high) in counts.items():
             problems += [*self._strange(path, low), *self._strange(path, high)]
@@ -176,3 +183,25 @@ class LatencyModel:
         if seq_len not in self.lengths:
             known = ", ".join(map(str, self.lengths))
             raise InputError(f"no plan was measured at length {seq_len}; known: {known}")
+
+
+def _checked(
+    sites: Iterable[AttentionSite], hold: Hold, timed: Iterable[TimedPlan]
+) -> tuple[tuple[AttentionSite, ...], tuple[TimedPlan, ...]]:
+    """What a model is fitted on, each once gone through.
+
+    Raises:
+        InputError: every argument of the wrong kind.
+    """
+    given: Any = tuple(sites) if isinstance(sites, Iterable) else sites
+    measured: Any = tuple(timed) if isinstance(timed, Iterable) else timed
+    problems = rules.broken(
+        {
+            "sites": (given, rules.each(AttentionSite, "AttentionSite", 1)),
+            "hold": (hold, rules.one_of(get_args(Hold))),
+            "timed": (measured, rules.each(TimedPlan, "TimedPlan")),
+        }
+    )
+    if problems:
+        raise InputError(*(f"LatencyModel.fit: {problem}" for problem in problems))
+    return given, measured

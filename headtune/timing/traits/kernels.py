@@ -13,9 +13,10 @@ from headtune.surgery.inputs import Inputs
 from headtune.timing.conditions import conditions
 from headtune.timing.forward import check_arguments, prepared
 from headtune.timing.inputs import InputsFactory, ready_inputs
+from headtune.timing.paths import sites_at
 from headtune.timing.protocol import LatencyProtocol
 from headtune.timing.traits.plain import one_pass
-from headtune.timing.traits.rerouting import Function, Rerouted, modules_at
+from headtune.timing.traits.rerouting import Function, Rerouted
 
 KERNELS: Mapping[str, str] = {
     "_scaled_dot_product_flash_attention": "flash",
@@ -67,7 +68,8 @@ def attention_kernels(
     with conditions(protocol):
         arguments, _ = ready_inputs(inputs, protocol)
         with prepared(model, arguments, protocol) as forward:
-            sites = modules_at(forward.model, paths)
+            forward.first_pass(protocol)  # what the model caches in it must not be made in inference mode
+            sites = sites_at(forward.model, paths)
             seen = _Watcher({module: path for path, module in sites})
             functions = {module: seen.inside(path, module.forward) for path, module in sites}
             watched = replace(forward, model=Rerouted(forward.model, functions))

@@ -75,15 +75,16 @@ def launch_test(
     other = replace(protocol, batch_size=batch_size // 2 or 2)
     with conditions(protocol):
         usual, unusual = (ready_inputs(inputs, one)[0] for one in (protocol, other))
-        if _sizes(usual) == _sizes(unusual):
+        work = _resized(usual, unusual)
+        if work is None:
             return None
         with prepared(model, usual, protocol) as forward, prepared(forward.model, unusual, other) as resized:
             against = _against(forward.model, usual, protocol, lane)
             timed = against(
                 _Calling(forward.model, partial(forward.model, *resized.given.args, **resized.given.kwargs))
             )
-            ends = [_fixed(ratio, batch_size, other.batch_size) for ratio in timed.ratio_interval]
-            fixed, interval = _fixed(timed.ratio, batch_size, other.batch_size), (min(ends), max(ends))
+            ends = [_fixed(ratio, work) for ratio in timed.ratio_interval]
+            fixed, interval = _fixed(timed.ratio, work), (min(ends), max(ends))
             weights = None
             if interval[0] >= MOSTLY:
                 weights = against(_Calling(None, _reading(forward.model, torch.device(protocol.device)))).ratio
@@ -125,14 +126,17 @@ def _against(
     return lambda module: measure(module, lambda batch_size, seq_len: arguments, protocol, reference=model, lane=lane)
 
 
-def _fixed(ratio: float, batch_size: int, other: int) -> float:
-    """The share of ``fixed`` in ``fixed + work × batch_size``, from the ratio of *other* to it; within 0 … 1."""
-    share = (ratio - other / batch_size) / (1 - other / batch_size)
-    return min(max(share, 0.0), 1.0)
+def _fixed(ratio: float, work: float) -> float:
+    """The share of ``fixed`` in a pass, from the ratio that so much of its work takes of its time; within 0 … 1."""
+    return min(max((ratio - work) / (1 - work), 0.0), 1.0)
 
 
-def _sizes(inputs: Inputs) -> list[torch.Size]:
-    return [tensor.shape for tensor in leaves(inputs)]
+def _resized(usual: Inputs, other: Inputs) -> float | None:
+    """How much larger the first tensor that changes has become, whatever batch *inputs* was asked for."""
+    for one, changed in zip(leaves(usual), leaves(other), strict=False):
+        if one.numel() != changed.numel():
+            return changed.numel() / one.numel()
+    return None
 
 
 def _reading(model: nn.Module, device: torch.device) -> Callable[[], Tensor]:
@@ -142,7 +146,7 @@ def _reading(model: nn.Module, device: torch.device) -> Callable[[], Tensor]:
     """
     count = sum(weight.numel() * weight.element_size() for weight in _read_whole(model))
     rounds = -(-count // _LARGEST_BYTES) or 1
-    block = torch.ones(max(count // rounds // 4, 1), device=device)
+    block = torch.ones(max(count // rounds // 4, 1), dtype=torch.float32, device=device)
 
     def read() -> Tensor:
         for _ in range(rounds - 1):

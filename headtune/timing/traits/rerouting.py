@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from headtune.errors import InputError
-
 Function = Callable[..., Any]
 _OWN = "forward"
 
@@ -51,18 +49,3 @@ def _put_back(before: Sequence[tuple[nn.Module, Function | None]]) -> None:
             vars(module).pop(_OWN, None)
         else:
             vars(module)[_OWN] = function
-
-
-def modules_at(model: nn.Module, paths: Sequence[str]) -> list[tuple[str, nn.Module]]:
-    """The model's modules by path.
-
-    Raises:
-        InputError: every path that the model does not have.
-    """
-    named = dict(model.named_modules(remove_duplicate=False))
-    missing = [path for path in paths if path not in named]
-    if missing:
-        raise InputError(
-            *(f"paths: {path!r} is no module of the model; take the paths of its sites" for path in missing)
-        )
-    return [(path, named[path]) for path in paths]

@@ -12,12 +12,13 @@ from headtune.errors import InputError
 from headtune.surgery.inputs import Inputs, own_copy
 from headtune.timing.conditions import conditions
 from headtune.timing.forward import Forward, check_arguments, prepared
-from headtune.timing.inputs import InputsFactory, ready_inputs
+from headtune.timing.inputs import InputsFactory, mapped, ready_inputs
 from headtune.timing.lane import Lane
 from headtune.timing.latency import measure
+from headtune.timing.paths import modules_at, sites_at
 from headtune.timing.protocol import LatencyProtocol
 from headtune.timing.traits.plain import one_pass
-from headtune.timing.traits.rerouting import Function, Rerouted, modules_at
+from headtune.timing.traits.rerouting import Function, Rerouted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +67,8 @@ def attention_share(
         MeasurementError: a device that is not there, or a model that raises.
     """
     check_arguments("attention_share", model, protocol)
-    if not paths:
-        raise InputError("attention_share: no site is named; take the paths of the model's sites")
-    modules_at(model, [*paths, *outputs])
+    sites_at(model, paths)
+    modules_at(model, outputs)
     protocol = one_pass(protocol, eager=True)
     with conditions(protocol):
         arguments, _ = ready_inputs(inputs, protocol)
@@ -79,8 +79,10 @@ def attention_share(
             whole = Rerouted(forward.model, {}, ordinary=ordinary)
             without = Rerouted(forward.model, {one: _stub(made) for one, made in returned.items()}, ordinary=ordinary)
             timed = measure(without, lambda batch_size, seq_len: arguments, protocol, reference=whole, lane=lane)
-    low, high = timed.ratio_interval
-    return AttentionShare(value=1 - timed.ratio, interval=(1 - high, 1 - low), ordinary=ordinary, settled=timed.settled)
+    low, high = (max(1 - end, 0.0) for end in reversed(timed.ratio_interval))
+    return AttentionShare(
+        value=max(1 - timed.ratio, 0.0), interval=(low, high), ordinary=ordinary, settled=timed.settled
+    )
 
 
 def _returned(
@@ -118,6 +120,6 @@ def _stub(outputs: Sequence[Any]) -> Callable[..., Any]:
     returning = cycle(outputs)  # a module that runs several times in a pass returns each time what it returned then
 
     def stub(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return next(returning)
+        return mapped(next(returning), lambda tensor: tensor)  # containers of its own: a model may empty them
 
     return stub

@@ -23,7 +23,7 @@ def planted(seed: int) -> tuple[Truth, dict[str, float]]:
     """A truth in which each head costs the same at a site, and its slope by site: those of a stack are alike."""
     generator = random.Random(seed)
     slopes = {
-        site.path: slope * (1 + 0.15 * generator.gauss(0, 1))
+        site.path: 0.9 * slope * (1 + 0.15 * generator.gauss(0, 1))
         for site, slope in zip(SITES, (slope for _, _, slope in STACKS for _ in range(4)), strict=True)
     }
     return lambda plan: 1 + sum(slopes[path] * (count.num_heads - 8) for path, count in plan), slopes

@@ -81,3 +81,19 @@ def test_the_fast_paths_of_pytorch_stay_on(protocol: LatencyProtocol) -> None:
             return made
 
     assert attention_kernels(Alone(), X, protocol, ["attention"]) == {"attention": ("native multi-head",)}
+
+
+TABLE: list[Tensor] = []
+
+
+def test_what_the_model_caches_meanwhile_can_be_trained_with() -> None:
+    def cached(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not TABLE:
+            TABLE.append(torch.ones(8))
+        return F.scaled_dot_product_attention(q * TABLE[0], k, v)
+
+    TABLE.clear()
+    model = nn.Sequential(Attention(cached))
+    attention_kernels(model, X, LatencyProtocol(device="cpu", threads=1), ["0"])
+    model(*X).square().mean().backward()
+    assert model.get_parameter("0.qkv.weight").grad is not None

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headtune.timing import LatencyProtocol
 from headtune.timing.traits import launch_test
-from headtune.timing.traits.launching import _read_whole, bound_by
+from headtune.timing.traits.launching import _read_whole, _reading, bound_by
 
 Inputs = Callable[[int, int | None], tuple[Tensor]]
 Make = Callable[..., nn.Module]
@@ -40,6 +40,29 @@ def test_work_is_no_launching(busy_module: Make, protocol: LatencyProtocol, inpu
 
 def test_inputs_that_do_not_follow_the_batch_tell_nothing(busy_module: Make, protocol: LatencyProtocol) -> None:
     assert launch_test(busy_module(0.1), lambda batch_size, seq_len: (torch.zeros(3, 2),), protocol) is None
+
+
+@pytest.mark.parametrize("batch_size", [24, 6])
+def test_the_sizes_that_inputs_really_return_count(
+    batch_size: int, busy_module: Make, protocol: LatencyProtocol
+) -> None:
+    # Pure work by the example, asked for 24 and 12 or 6 and 3 of them, and given 16 and 12, 6 and 4.
+    def capped(batch_size: int, seq_len: int | None) -> tuple[Tensor]:
+        return (torch.zeros(min(max(batch_size, 4), 16), 2),)
+
+    found = launch_test(busy_module(per_example_ms=0.25), capped, replace(protocol, batch_size=batch_size))
+    assert found is not None
+    assert found.bound == "work"
+    assert found.fixed == pytest.approx(0, abs=0.01)
+
+
+def test_reading_does_not_depend_on_the_default_type() -> None:
+    layer = nn.Linear(64, 64)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert _reading(layer, torch.device("cpu"))().dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.slow

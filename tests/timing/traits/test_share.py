@@ -119,3 +119,33 @@ def test_paths_that_are_none(busy_module: Make, protocol: LatencyProtocol, input
         attention_share(model, inputs, protocol, ["site", "idle"])
     with pytest.raises(InputError, match="no site is named"):
         attention_share(model, inputs, protocol, [])
+
+
+class Popping(nn.Module):
+    """A model that empties the list that its attention returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.site, self.rest = Listing(), nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.rest(self.site(x).pop())
+        return out
+
+
+class Listing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [self.linear(x)]
+
+
+def test_a_model_may_empty_what_its_attention_returned(protocol: LatencyProtocol, inputs: Inputs) -> None:
+    assert 0 <= attention_share(Popping(), inputs, protocol, ["site"]).value <= 1
+
+
+def test_no_share_is_below_nothing(busy_module: Make, protocol: LatencyProtocol, inputs: Inputs) -> None:
+    found = attention_share(Planted(nn.Identity(), busy_module(0.3)), inputs, protocol, ["site"])
+    assert 0 <= found.interval[0] <= found.value <= found.interval[1]

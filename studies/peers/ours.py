@@ -1,0 +1,106 @@
+"""headtune's own search on a table: the real broker and ledger, with trainings that are read off the table."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from play import Played
+from world import LATENCY, World
+
+import headtune
+from headtune import SpaceOptions
+from headtune.heads.baseline import baselines
+from headtune.pareto import non_dominated
+from headtune.search import Ledger, SearchBroker, SearchRules
+from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How headtune is set.
+
+    Attributes:
+        rules: of the search; trials, concurrent and seed are the comparison's.
+    """
+
+    rules: SearchRules
+
+    def __call__(self, world: World, trials: int, concurrent: int, seed: int) -> Played:
+        """Play it."""
+        recording = world.table.recording
+        model_sites = recording.space(recording.task()).sites
+        options = SpaceOptions(hold=recording.hold, heads=recording.heads)
+        rules = replace(
+            self.rules,
+            limits=() if world.budget is None else (LATENCY.metric,),
+            trials=trials,
+            epochs=recording.epochs,
+            concurrent=concurrent,
+            seed=seed,
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{Path(folder) / 'study.db'}"
+            goals = world.table.objectives
+            with Ledger.open(url, "play", objectives=goals, fingerprint={}, manifest={}) as ledger:
+                named = {
+                    name: plan for name, plan in baselines(model_sites, options) if plan.label in world.table.latency
+                }
+                broker = SearchBroker(ledger, headtune.SearchSpace.of(model_sites, options), rules, baselines=named)
+                return _Theatre(world, broker, ledger).play(concurrent)
+
+
+@dataclass
+class _Theatre:
+    """Trials in flight, an epoch of each in turn."""
+
+    world: World
+    broker: SearchBroker
+    ledger: Ledger
+
+    def play(self, concurrent: int) -> Played:
+        played = Played(self.world)
+        flights: list[Iterator[int]] = []
+        while True:
+            while len(flights) < concurrent:
+                asked = self.broker.propose()
+                if isinstance(asked, Signal):
+                    break
+                flights.append(self._trial(asked))
+            if not flights:
+                return played
+            still = []
+            for flight in flights:
+                epochs = next(flight, None)
+                if epochs is None:
+                    played.claim(self._claimed())
+                else:
+                    played.epochs += epochs
+                    still.append(flight)
+            flights = still
+
+    def _trial(self, request: TrialRequest) -> Iterator[int]:
+        """One trial, yielding what each step of it cost."""
+        world, plan = self.world, request.plan.label
+        latency = world.table.latency[plan]
+        broken = {} if world.budget is None else {LATENCY.metric: latency - world.budget}
+        found = Measurement(metrics={LATENCY.metric: latency}, latency=None, violations=broken)
+        self.broker.measured(request.number, found)
+        if request.kind == "search" and not world.feasible(plan):
+            self.broker.finish(request.number, TrialResult(outcome=Outcome.INFEASIBLE, message=""))
+            return
+        metric, key = world.table.recording.quality.metric, (plan, world.drawn[request.repeat])
+        for step, value in enumerate(world.table.curves[key], start=1):
+            yield 1
+            if self.broker.report(request.number, step, {metric: value}):
+                self.broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
+                return
+        final = {metric: world.table.finals[key]}
+        self.broker.finish(request.number, TrialResult(outcome=Outcome.OK, message="", metrics=final))
+
+    def _claimed(self) -> list[str]:
+        """The front of what was trained to the end and is feasible."""
+        goals = self.world.table.objectives
+        offers = [record for record in self.ledger.trials() if record.on_offer]
+        values = [[record.metrics[goal.metric] for goal in goals] for record in offers]
+        return [offers[index].plan.label for index in non_dominated(values, goals)]

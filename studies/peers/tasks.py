@@ -1,0 +1,75 @@
+"""The recorded tasks: real ones, small enough to train every plan of on several seeds."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import headtune
+from headtune import HeadPlan, Objective, SearchSpace, SpaceOptions, Task
+from headtune.heads import Hold
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """What one table records.
+
+    Attributes:
+        task: makes the task.
+        hold: what stays the same when the counts change.
+        heads: the counts that each site may have; the table has every combination of them.
+        epochs: reports of a training.
+        quality: the metric that a training reports.
+        batch_size: what latency is measured at.
+        seeds: trainings of a plan.
+    """
+
+    task: Callable[[], Task]
+    hold: Hold
+    heads: tuple[int, ...]
+    epochs: int
+    quality: Objective
+    batch_size: int
+    seeds: int = 5
+
+    def space(self, task: Task) -> SearchSpace:
+        """Every plan of the table."""
+        sites = headtune.sites(task.model(), task.inputs(2, None))
+        return SearchSpace.of(sites, SpaceOptions(hold=self.hold, heads=self.heads))
+
+    def plans(self, task: Task) -> Mapping[str, HeadPlan]:
+        """Every plan of the table, by how it prints."""
+        return {plan.label: plan for plan in self.space(task)}
+
+
+def _digits() -> Task:
+    from digits_vit import task
+
+    return task
+
+
+def _text() -> Task:
+    from text_lm import task
+
+    return task(width=32, layers=3, heads=8, steps=40)
+
+
+_BITS = Objective(metric="val_bits_per_byte", direction="minimize")
+
+RECORDINGS = {
+    "digits": Recording(
+        task=_digits,
+        hold="width",
+        heads=(1, 2, 4, 8, 16),
+        epochs=12,
+        quality=Objective(metric="val_accuracy", direction="maximize"),
+        batch_size=32,
+    ),
+    "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),
+    "text_head_dim": Recording(
+        task=_text, hold="head_dim", heads=(1, 2, 4, 6, 8), epochs=9, quality=_BITS, batch_size=8
+    ),
+}
+"""By name."""

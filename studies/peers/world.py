@@ -1,0 +1,112 @@
+"""One repeat of a comparison: a table of which some seeds may be drawn, and the others judge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from statistics import fmean
+
+from tables import timings, trainings
+from tasks import RECORDINGS, Recording
+
+from headtune import Objective
+from headtune.pareto import hypervolume, non_dominated, reference_point
+
+LATENCY = Objective(metric="latency_ms", direction="minimize")
+
+HELD_OUT = 2
+"""Seeds that no search may draw, by which it is judged."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A recorded table.
+
+    Attributes:
+        name: of its files.
+        recording: what it records.
+        curves: (plan, seed) → the quality after each epoch.
+        finals: (plan, seed) → the quality in the end.
+        latency: plan → latency over the present plan's.
+    """
+
+    name: str
+    recording: Recording
+    curves: Mapping[tuple[str, int], Sequence[float]]
+    finals: Mapping[tuple[str, int], float]
+    latency: Mapping[str, float]
+
+    @classmethod
+    def read(cls, name: str) -> "Table":
+        """The table of that name."""
+        rows = trainings(name)
+        return cls(
+            name=name,
+            recording=RECORDINGS[name],
+            curves={(one.plan, one.seed): one.curve for one in rows},
+            finals={(one.plan, one.seed): one.final for one in rows},
+            latency={one.plan: one.ratio for one in timings(name)},
+        )
+
+    @property
+    def plans(self) -> tuple[str, ...]:
+        """Every plan, in order."""
+        return tuple(self.latency)
+
+    @property
+    def objectives(self) -> tuple[Objective, Objective]:
+        """Quality and latency."""
+        return self.recording.quality, LATENCY
+
+
+@dataclass(frozen=True)
+class World:
+    """What one repeat of one comparison plays in.
+
+    Attributes:
+        table: the recorded trainings.
+        drawn: seeds that searches train on, in the order in which a plan's trainings take them.
+        judging: seeds that only the score knows.
+        budget: greatest latency of a feasible plan, over the present plan's; ``None`` for no limit.
+    """
+
+    table: Table
+    drawn: tuple[int, ...]
+    judging: tuple[int, ...]
+    budget: float | None = None
+
+    @classmethod
+    def of(cls, table: Table, repeat: int, budget: float | None = None) -> "World":
+        """The *repeat*-th world of a table."""
+        seeds = list(range(table.recording.seeds))
+        Random(repeat).shuffle(seeds)
+        return cls(table, tuple(seeds[HELD_OUT:]), tuple(seeds[:HELD_OUT]), budget)
+
+    def feasible(self, plan: str) -> bool:
+        """Whether the plan is fast enough."""
+        return self.budget is None or self.table.latency[plan] <= self.budget
+
+    def true(self, plan: str) -> tuple[float, float]:
+        """The plan's quality by the held-out seeds, and its latency."""
+        quality = fmean(self.table.finals[plan, seed] for seed in self.judging)
+        return quality, self.table.latency[plan]
+
+    def worth(self, claimed: Sequence[str]) -> float:
+        """The share of the true feasible front's hypervolume that the claimed plans have in truth."""
+        values = [self.true(plan) for plan in claimed if self.feasible(plan)]
+        return hypervolume(values, self.table.objectives, self.reference) / self._whole if values else 0.0
+
+    @cached_property
+    def reference(self) -> tuple[float, ...]:
+        """The nadir of all feasible plans, a tenth beyond."""
+        return reference_point([self.true(plan) for plan in self._allowed], self.table.objectives)
+
+    @cached_property
+    def _allowed(self) -> tuple[str, ...]:
+        return tuple(plan for plan in self.table.plans if self.feasible(plan))
+
+    @cached_property
+    def _whole(self) -> float:
+        values = [self.true(plan) for plan in self._allowed]
+        best = [values[index] for index in non_dominated(values, self.table.objectives)]
+        return hypervolume(best, self.table.objectives, self.reference)
