@@ -110,8 +110,8 @@ def test_a_clock_that_does_not_wait_is_told_of(monkeypatch: pytest.MonkeyPatch) 
     queue: list[float] = []
 
     def wait(device: str) -> None:
-        while queue:
-            spin(queue.pop())
+        spin(min(sum(queue), 0.02))  # how many passes fit into a sample, and so into the queue, is the machine's affair
+        queue.clear()
 
     monkeypatch.setattr("headtune.timing.sampling.synchronize", wait)
     forward = Forward(name="it", model=nn.Identity(), given=Given(()))
