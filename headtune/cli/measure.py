@@ -24,7 +24,7 @@ def measure(
         typer.Option(
             "--plan",
             metavar="COUNTS",
-            help=r"A plan to time: present, rule, smallest, largest, or heads\[/kv_heads]\[xhead_dim] by path, of which "
+            help=r"A plan to time: present, rule, smallest, largest, or heads\[/kv_heads]\[xhead_dim] by path; "
             "the last match wins: '*=8/2 encoder.*=4'. Repeat it for more. Without it: these four, and what else moves "
             "latency.",
             show_default=False,
