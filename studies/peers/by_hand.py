@@ -7,8 +7,6 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from play import Played, Search
 from world import World
 
-from headtune.pareto import non_dominated
-
 Sampler = Callable[[int], BaseSampler]
 
 
@@ -36,7 +34,7 @@ def by_hand(sampler: Sampler, *, ordinal: bool = False) -> Search:
                 study.tell(trial, values)
                 if world.feasible(plan):
                     observed[plan] = values
-                    played.claim(_front(observed, world))
+                    played.claim(world.front(observed))
         return played
 
     return search
@@ -48,11 +46,6 @@ def _suggested(trial: optuna.Trial, world: World, *, ordinal: bool) -> str:
     if ordinal:
         return "-".join(str(heads[trial.suggest_int(f"heads_{site}", 0, len(heads) - 1)]) for site in range(sites))
     return "-".join(str(trial.suggest_categorical(f"heads_{site}", heads)) for site in range(sites))
-
-
-def _front(observed: dict[str, list[float]], world: World) -> list[str]:
-    plans = list(observed)
-    return [plans[index] for index in non_dominated([observed[plan] for plan in plans], world.table.objectives)]
 
 
 BY_HAND: dict[str, Search] = {

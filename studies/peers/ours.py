@@ -8,10 +8,7 @@ from pathlib import Path
 from play import Played
 from world import LATENCY, World
 
-import headtune
-from headtune import SpaceOptions
 from headtune.heads.baseline import baselines
-from headtune.pareto import non_dominated
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
 
@@ -29,8 +26,7 @@ class Setting:
     def __call__(self, world: World, trials: int, concurrent: int, seed: int) -> Played:
         """Play it."""
         recording = world.table.recording
-        model_sites = recording.space(recording.task()).sites
-        options = SpaceOptions(hold=recording.hold, heads=recording.heads)
+        space = recording.space(recording.task())
         rules = replace(
             self.rules,
             limits=() if world.budget is None else (LATENCY.metric,),
@@ -43,10 +39,8 @@ class Setting:
             url = f"sqlite:///{Path(folder) / 'study.db'}"
             goals = world.table.objectives
             with Ledger.open(url, "play", objectives=goals, fingerprint={}, manifest={}) as ledger:
-                named = {
-                    name: plan for name, plan in baselines(model_sites, options) if plan.label in world.table.latency
-                }
-                broker = SearchBroker(ledger, headtune.SearchSpace.of(model_sites, options), rules, baselines=named)
+                named = {name: plan for name, plan in baselines(space.sites, recording.options) if plan in space}
+                broker = SearchBroker(ledger, space, rules, baselines=named)
                 return _Theatre(world, broker, ledger).play(concurrent)
 
 
@@ -102,5 +96,4 @@ class _Theatre:
         """The front of what was trained to the end and is feasible."""
         goals = self.world.table.objectives
         offers = [record for record in self.ledger.trials() if record.on_offer]
-        values = [[record.metrics[goal.metric] for goal in goals] for record in offers]
-        return [offers[index].plan.label for index in non_dominated(values, goals)]
+        return self.world.front({one.plan.label: [one.metrics[goal.metric] for goal in goals] for one in offers})

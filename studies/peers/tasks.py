@@ -34,10 +34,14 @@ class Recording:
     batch_size: int
     seeds: int = 5
 
+    @property
+    def options(self) -> SpaceOptions:
+        """What its space holds."""
+        return SpaceOptions(hold=self.hold, heads=self.heads)
+
     def space(self, task: Task) -> SearchSpace:
         """Every plan of the table."""
-        sites = headtune.sites(task.model(), task.inputs(2, None))
-        return SearchSpace.of(sites, SpaceOptions(hold=self.hold, heads=self.heads))
+        return SearchSpace.of(headtune.sites(task.model(), task.inputs(2, None)), self.options)
 
     def plans(self, task: Task) -> Mapping[str, HeadPlan]:
         """Every plan of the table, by how it prints."""

@@ -96,6 +96,11 @@ class World:
         values = [self.true(plan) for plan in claimed if self.feasible(plan)]
         return hypervolume(values, self.table.objectives, self.reference) / self._whole if values else 0.0
 
+    def front(self, observed: Mapping[str, Sequence[float]]) -> list[str]:
+        """The plans that none of the others dominates, by what a search observed of them."""
+        plans = list(observed)
+        return [plans[index] for index in non_dominated(list(observed.values()), self.table.objectives)]
+
     @cached_property
     def reference(self) -> tuple[float, ...]:
         """The nadir of all feasible plans, a tenth beyond."""
@@ -107,6 +112,5 @@ class World:
 
     @cached_property
     def _whole(self) -> float:
-        values = [self.true(plan) for plan in self._allowed]
-        best = [values[index] for index in non_dominated(values, self.table.objectives)]
-        return hypervolume(best, self.table.objectives, self.reference)
+        best = self.front({plan: self.true(plan) for plan in self._allowed})
+        return hypervolume([self.true(plan) for plan in best], self.table.objectives, self.reference)
