@@ -100,7 +100,9 @@ def test_work_that_goes_on_after_forward_is_told_of() -> None:
 
 
 def test_a_warm_up_that_ends_too_late_is_told_of_and_is_not_settled() -> None:
-    profile = measure(LateToWarm(45), inputs, replace(PROTOCOL, min_samples=60, max_seconds=2.0))
+    # The warm-up may take a quarter of 0.4 s, so at most 50 passes; then 300 samples, which take longer than 0.4 s: the
+    # first third is slow and the last one fast, wherever the warm-up ended.
+    profile = measure(LateToWarm(150), inputs, replace(PROTOCOL, min_samples=300, max_seconds=0.4))
     assert not profile.settled
     assert any("it was still warming up" in doubt for doubt in profile.doubts)
 
