@@ -49,7 +49,7 @@ class Recording:
 
 
 def _digits() -> Task:
-    from digits_vit import task
+    from moved_digits import task
 
     return task
 
@@ -68,8 +68,9 @@ RECORDINGS = {
         hold="width",
         heads=(1, 2, 4, 8, 16),
         epochs=12,
-        quality=Objective(metric="val_accuracy", direction="maximize"),
+        quality=Objective(metric="val_loss", direction="minimize"),
         batch_size=32,
+        seeds=8,
     ),
     "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),
     "text_head_dim": Recording(
