@@ -52,14 +52,18 @@ class TrialBook:
         return tuple(attributes.draft_of(trial) for trial in open_trials.values())
 
     def begin(
-        self, record: TrialRecord, values: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
+        self,
+        record: TrialRecord,
+        values: Mapping[str, Any],
+        distributions: Mapping[str, BaseDistribution],
+        until: int | None = None,
     ) -> TrialRecord:
         """Add a running trial; the record comes back with its number and its start."""
         trial = create_trial(
             state=TrialState.RUNNING,
             params=dict(values),
             distributions={name: distributions[name] for name in values},
-            user_attrs=attributes.born(record),
+            user_attrs=attributes.born(record, until),
         )
         with told():
             trial_id = self._storage.create_new_trial(self._study_id, trial)
@@ -90,10 +94,21 @@ class TrialBook:
             self._storage.set_trial_intermediate_value(trial_id, step, value)
         return replace(record, curve=tuple(sorted({**dict(record.curve), step: value}.items())))
 
+    def pause(self, record: TrialRecord) -> TrialRecord:
+        """Let a running trial wait."""
+        self._set(self._ids[record.number], attributes.paused(record))
+        return replace(record, outcome=Outcome.PAUSED)
+
+    def resume(self, record: TrialRecord, until: int | None) -> TrialRecord:
+        """Let a paused trial run on."""
+        self._ids.setdefault(record.number, self._id_of(record.number))
+        self._set(self._ids[record.number], attributes.resumed(until))
+        return replace(record, outcome=None, message="")
+
     def finish(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
-        """End a running trial; the record comes back as the storage has it now."""
+        """End a running or paused trial; the record comes back as the storage has it now."""
         values = [float(record.metrics[goal.metric]) for goal in self.objectives] if outcome is Outcome.OK else None
-        trial_id = self._ids.pop(record.number)
+        trial_id = self._ids.pop(record.number, None) or self._id_of(record.number)
         self._set(trial_id, attributes.ended(record, outcome))
         with _writing():
             self._storage.set_trial_state_values(trial_id, attributes.state_of(outcome), values)
@@ -111,7 +126,7 @@ class TrialBook:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
         trials = self._trials()
         for trial in trials:
-            if trial.state.is_finished():
+            if trial.state.is_finished() or attributes.is_paused(trial):
                 continue
             self._ids[trial.number] = self._id_of(trial.number)
             key = attributes.key_of(trial)
@@ -138,7 +153,11 @@ class TrialBook:
 
 def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that run, and those that lost their driver or worker."""
-    return [trial for trial in trials if not trial.state.is_finished() or attributes.superseded(trial)]
+    return [
+        trial
+        for trial in trials
+        if attributes.superseded(trial) or not (trial.state.is_finished() or attributes.is_paused(trial))
+    ]
 
 
 def _fruitless(attempts: Sequence[FrozenTrial]) -> int:

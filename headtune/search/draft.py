@@ -18,6 +18,8 @@ class Draft:
 
     Attributes:
         curve: what an earlier attempt reported, for an attempt that goes on from its checkpoint.
+        until: report after which it pauses; ``None`` to train to the end.
+        number: of the paused trial that goes on; ``None`` for a new trial.
     """
 
     kind: Kind
@@ -27,10 +29,12 @@ class Draft:
     repeat: int = 0
     curve: tuple[tuple[int, float], ...] = ()
     in_space: bool = True
+    until: int | None = None
+    number: int | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> "Draft":
-        """The draft that *record* was made of."""
+        """The draft that *record* was made of, to be trained to the end."""
         return cls(
             kind=record.kind,
             label=record.label,
@@ -58,6 +62,7 @@ class Draft:
             seed=trial_seed(study_seed, self.repeat),
             epochs=epochs,
             key=self.key,
+            until=self.until,
         )
 
 

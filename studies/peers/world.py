@@ -54,6 +54,11 @@ class Table:
         return tuple(self.latency)
 
     @property
+    def sites(self) -> int:
+        """How many counts a plan has."""
+        return len(self.plans[0].split("-"))
+
+    @property
     def objectives(self) -> tuple[Objective, Objective]:
         """Quality and latency."""
         return self.recording.quality, LATENCY
