@@ -21,6 +21,8 @@ LOSSES = 3
 
 _log = logging.getLogger(__name__)
 
+_LEFT = "stopped early: its remaining epochs promised less than other plans"
+
 
 @dataclass(slots=True)
 class _Flight:
@@ -50,12 +52,13 @@ class Course:
     again: deque[Draft] = field(init=False)
     _ended: dict[int, TrialRecord] = field(init=False)
     _flights: dict[int, _Flight] = field(init=False, default_factory=dict)
+    _closed: bool = field(init=False, default=False)
     _losses: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.book.release("its executor ended while it ran; the same training is started again")
-        self._ended = {record.number: record for record in self.book.records()}
-        self.again = deque(self.book.unfinished())
+        records, unfinished = self.book.take_over("its executor ended while it ran; the same training is started again")
+        self._ended = {record.number: record for record in records}
+        self.again = deque(unfinished)
 
     @property
     def running(self) -> list[TrialRecord]:
@@ -148,8 +151,10 @@ class Course:
         if flight is None:
             return None
         waits = flight.draft.until is not None and not flight.stopping
-        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits)
-        if outcome is Outcome.STOPPED and waits:
+        record, outcome = judge(
+            flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits
+        )
+        if outcome is Outcome.STOPPED and waits and not self._closed:
             record = self.book.pause(replace(record, message=Outcome.PAUSED.sentence))
         else:
             record = self.book.finish(record, outcome)
@@ -159,11 +164,11 @@ class Course:
         self.observer.trial(record)
         return record
 
-    def give_up_paused(self) -> None:
-        """Stop every paused trial for good."""
+    def close(self) -> None:
+        """Nothing is gone on with any more: stop every paused trial for good."""
+        self._closed = True
         for record in [record for record in self.ended if record.outcome is Outcome.PAUSED]:
-            message = "stopped early: its remaining epochs promised less than other plans"
-            self._ended[record.number] = self.book.finish(replace(record, message=message), Outcome.STOPPED)
+            self._ended[record.number] = self.book.finish(replace(record, message=_LEFT), Outcome.STOPPED)
             self.observer.trial(self._ended[record.number])
 
     def mislaid(self, number: int, result: TrialResult) -> None:

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from play import Played
+from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search.optuna import OptunaSearch
 from world import World
-
-from ray import tune
 
 Flight = Iterator[bool]
 """A trial under way, an epoch at each step; whether it goes on."""

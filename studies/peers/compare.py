@@ -46,7 +46,9 @@ def play(table: Table, scenario: str, search: str, repeat: int) -> Played:
         repeat: which seeds judge, and what the search draws.
     """
     world = World.of(table, repeat, budget_of(table) if scenario == "budget" else None)
-    return SEARCHES[search](world, min(TRIALS, len(table.plans) // 2), 8 if scenario == "eight at a time" else 1, repeat)
+    return SEARCHES[search](
+        world, min(TRIALS, len(table.plans) // 2), 8 if scenario == "eight at a time" else 1, repeat
+    )
 
 
 SCENARIOS = ("one at a time", "budget", "eight at a time")

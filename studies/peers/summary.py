@@ -67,7 +67,9 @@ def runs(table: str, scenario: str) -> dict[str, Runs]:
 
 def best_peer(found: Mapping[str, Runs], level: int) -> str:
     """The peer with the fewest trainings."""
-    return min((name for name in found if name not in HEADTUNE), key=lambda name: found[name].trainings[:, level].mean())
+    return min(
+        (name for name in found if name not in HEADTUNE), key=lambda name: found[name].trainings[:, level].mean()
+    )
 
 
 def print_table(table: str, scenario: str, found: Mapping[str, Runs]) -> None:

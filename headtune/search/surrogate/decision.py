@@ -1,18 +1,27 @@
 """What to train next, and how far: the step that promises most for the epochs that it costs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
-from headtune.pareto import Objective, hypervolume
+from headtune.heads import HeadPlan
+from headtune.pareto import Objective, hypervolume, reference_point
 from headtune.search.codec import Codec, Encoded
 from headtune.search.surrogate.features import candidates
 from headtune.search.surrogate.gain import Point, expected_gain
-from headtune.search.surrogate.outlook import Belief, Outlook, Seen
+from headtune.search.surrogate.gaussian_process import Array
+from headtune.search.surrogate.outlook import Outlook, Seen
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
+
+
+def pauses_of(epochs: int) -> tuple[int, ...]:
+    """Where a training pauses: after two thirds of its reports, where curves have begun to tell plans apart."""
+    pause = -(-2 * epochs // 3)
+    return (pause,) if 1 < pause < epochs else ()
+
 
 OPTION = 0.5
 """Share of the epochs after its pause that a new training is reckoned to cost: many are never gone on with."""
@@ -29,12 +38,12 @@ class Move:
 
     Attributes:
         encoded: the combination.
-        open_record: the paused trial; ``None`` for a new one.
+        paused: the trial that goes on; ``None`` for a new one.
         until: the report after which to pause; ``None`` to train to the end.
     """
 
     encoded: Encoded
-    open_record: TrialRecord | None
+    paused: TrialRecord | None
     until: int | None
 
 
@@ -58,54 +67,89 @@ class Surrogate:
     epochs: int
     pauses: Sequence[int]
 
-    def move(self, records: Sequence[TrialRecord], reference: Point, rng: Random, *, fresh: bool) -> Move | None:
+    @classmethod
+    def of(
+        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, stop_early: bool
+    ) -> "Surrogate | None":
+        """The surrogate of a study; ``None`` where it has several quality objectives, or several measured ones."""
+        qualities = [goal for goal in objectives if not goal.measured]
+        costs = [goal for goal in objectives if goal.measured]
+        if len(qualities) != 1 or len(costs) > 1:
+            return None
+        pauses = pauses_of(epochs) if stop_early else ()
+        return cls(
+            goal=qualities[0],
+            cost=costs[0] if costs else None,
+            codec=codec,
+            limits=limits,
+            epochs=epochs,
+            pauses=pauses,
+        )
+
+    def move(
+        self, records: Sequence[TrialRecord], rng: Random, *, barred: Collection[HeadPlan], fresh: bool
+    ) -> Move | None:
         """The best move after *records*; ``None`` where none is left that promises anything.
 
         Args:
             records: every trial.
-            reference: the hypervolume's reference point, as losses.
             rng: draws combinations where there are too many to list.
+            barred: plans that are not to be begun.
             fresh: whether a new training may be begun.
         """
-        seen = [
-            Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None
-        ]
+        seen = [Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None]
         outlook = Outlook(self.codec, self.goal, self.cost, self.limits, seen)
+        new = self._new(outlook, barred, rng) if fresh else []
         if not outlook.finished:
-            return self._blind(seen, rng) if fresh else None
+            return Move(rng.choice(new), None, None) if new else None
         paused = [one for one in seen if one.record.outcome is Outcome.PAUSED]
-        known = {tuple(one.encoded.items()) for one in seen}
-        best = [one.encoded for one in outlook.finished]
-        new = [code for code in candidates(self.codec, best, rng) if tuple(code.items()) not in known] if fresh else []
-        standing = [one for one in seen if one.record.feasible and one.record.outcome in (None, Outcome.OK)]
-        belief = outlook.of([*new, *(one.encoded for one in paused), *(one.encoded for one in standing)])
-        ours = slice(len(new) + len(paused))
-        front = list(self._points(belief, standing, first=len(new) + len(paused)))
-        cost = belief.cost.copy()
-        cost[len(new) : ours.stop] = [self._cost(one) for one in paused]
-        gain = expected_gain(belief.quality[ours], belief.doubt[ours], cost[ours], front, reference)
-        gain[: len(new)] *= belief.allowed[: len(new)]
-        if not len(gain):
+        if not new and not paused:
             return None
+        moves = [Move(code, None, self._pause_after(0)) for code in new]
+        moves += [Move(one.encoded, one.record, self._pause_after(one.record.curve[-1][0])) for one in paused]
+        gain, whole = self._gains(outlook, moves)
         price = [self._price(0)] * len(new) + [self._price(one.record.curve[-1][0]) for one in paused]
         pick = int(np.argmax(gain / np.array(price)))
-        if pick < len(new):
-            return Move(new[pick], None, self._pause_after(0))
-        if not fresh and gain[pick] < TRIFLE * _volume(front, reference):
-            return None
-        record = paused[pick - len(new)].record
-        return Move(paused[pick - len(new)].encoded, record, self._pause_after(record.curve[-1][0]))
+        return moves[pick] if fresh or gain[pick] > TRIFLE * whole else None
 
-    def _points(self, belief: Belief, standing: Sequence[Seen], *, first: int) -> list[Point]:
-        """The front's points: what finished ones, and those that run, are believed to be worth."""
-        believed = belief.quality[first:]
-        costs = [self._cost(one, float(belief.cost[first + index])) for index, one in enumerate(standing)]
-        return [(float(quality), cost) for quality, cost in zip(believed, costs, strict=True)]
+    def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
+        """Combinations that were never tried."""
+        known = {tuple(one.encoded.items()) for one in outlook.seen}
+        every = candidates(self.codec, [one.encoded for one in outlook.finished], rng)
+        new = [code for code in every if tuple(code.items()) not in known]
+        return [code for code in new if self.codec.decode(code)[0] not in barred] if barred else new
 
-    def _cost(self, one: Seen, otherwise: float = 0.0) -> float:
-        if self.cost is None or self.cost.metric not in one.record.metrics:
-            return otherwise
-        return self.cost.loss(one.record.metrics[self.cost.metric])
+    def _gains(self, outlook: Outlook, moves: Sequence[Move]) -> tuple[Array, float]:
+        """What the end of each move is expected to add to the front's hypervolume, and that hypervolume itself.
+
+        The front is that of the finished trials and of those that run, as they are believed to be: what a noisy value
+        claims beyond that is not to be chased.
+        """
+        standing = [one for one in outlook.seen if one.record.feasible and one.record.outcome in (None, Outcome.OK)]
+        belief = outlook.of([*(move.encoded for move in moves), *(one.encoded for one in standing)])
+        records = [*(move.paused for move in moves), *(one.record for one in standing)]
+        cost = np.array([self._cost(record, guess) for record, guess in zip(records, belief.cost, strict=True)])
+        allowed = np.array(
+            [1.0 if move.paused else chance for move, chance in zip(moves, belief.allowed, strict=False)]
+        )
+        ours, theirs = slice(len(moves)), slice(len(moves), None)
+        front = list(zip(belief.quality[theirs].tolist(), cost[theirs].tolist(), strict=True))
+        reference = self._reference(outlook, cost)
+        gain = expected_gain(belief.quality[ours], belief.doubt[ours], cost[ours], front, reference)
+        return gain * allowed, hypervolume(front, _LOSSES, reference) if front else 0.0
+
+    def _reference(self, outlook: Outlook, cost: Array) -> Point:
+        """A tenth beyond the worst quality of the baselines and the highest cost of all."""
+        first = [one for one in outlook.finished if one.record.kind == "baseline"] or outlook.finished
+        quality = [self.goal.loss(one.record.metrics[self.goal.metric]) for one in first]
+        corners = [(max(quality), float(cost.max())), (min(quality), float(cost.min()))]
+        worst, dearest = reference_point(corners, _LOSSES)
+        return worst, dearest
+
+    def _cost(self, record: TrialRecord | None, guess: float) -> float:
+        if self.cost is None or record is None or self.cost.metric not in record.metrics:
+            return float(guess)
+        return self.cost.loss(record.metrics[self.cost.metric])
 
     def _pause_after(self, step: int) -> int | None:
         return next((pause for pause in self.pauses if pause > step), None)
@@ -114,13 +158,3 @@ class Surrogate:
         """Epochs that a training at *step* is reckoned to cost still."""
         pause = self._pause_after(step) or self.epochs
         return max(pause - step, 0) + OPTION * (self.epochs - pause) or 1.0
-
-    def _blind(self, seen: Sequence[Seen], rng: Random) -> Move | None:
-        """Any combination that is new, while nothing is known."""
-        known = {tuple(one.encoded.items()) for one in seen}
-        new = [code for code in candidates(self.codec, [], rng) if tuple(code.items()) not in known]
-        return Move(rng.choice(new), None, None) if new else None
-
-
-def _volume(front: Sequence[Point], reference: Point) -> float:
-    return hypervolume(front, _LOSSES, reference) if front else 0.0
