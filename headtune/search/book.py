@@ -42,14 +42,20 @@ class TrialBook:
 
     def records(self) -> tuple[TrialRecord, ...]:
         """Every trial that counts, in the order of their numbers."""
-        return tuple(attributes.record_of(trial) for trial in self._trials() if not attributes.superseded(trial))
+        return _records(self._trials())
 
-    def unfinished(self) -> tuple[Draft, ...]:
-        """Trainings whose attempts all lost their driver or worker, in the order of their first attempts."""
+    def take_over(self, message: str) -> tuple[tuple[TrialRecord, ...], tuple[Draft, ...]]:
+        """Let no trial run on, as :meth:`release` does.
+
+        Returns:
+            Every trial that counts, in the order of their numbers; and the trainings whose attempts all lost their
+            driver or worker, in the order of their first attempts.
+        """
+        self.release(message)
         trials = self._trials()
         settled = {attributes.key_of(trial) for trial in trials if not attributes.superseded(trial)}
         open_trials = {attributes.key_of(trial): trial for trial in trials if attributes.key_of(trial) not in settled}
-        return tuple(attributes.draft_of(trial) for trial in open_trials.values())
+        return _records(trials), tuple(attributes.draft_of(trial) for trial in open_trials.values())
 
     def begin(
         self,
@@ -124,10 +130,10 @@ class TrialBook:
 
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
-        trials = self._trials()
-        for trial in trials:
-            if trial.state.is_finished() or attributes.is_paused(trial):
-                continue
+        unended = self._trials((TrialState.RUNNING, TrialState.WAITING))
+        running = [trial for trial in unended if not attributes.is_paused(trial)]
+        trials = self._trials() if running else []
+        for trial in running:
             self._ids[trial.number] = self._id_of(trial.number)
             key = attributes.key_of(trial)
             if _fruitless([attempt for attempt in _attempts(trials) if attributes.key_of(attempt) == key]) < ATTEMPTS:
@@ -136,9 +142,9 @@ class TrialBook:
                 record = replace(attributes.record_of(trial), message=f"ended its process {ATTEMPTS} times: {message}")
                 self.finish(record, Outcome.CRASHED)
 
-    def _trials(self) -> list[FrozenTrial]:
+    def _trials(self, states: Sequence[TrialState] | None = None) -> list[FrozenTrial]:
         with told():
-            found = self._storage.get_all_trials(self._study_id, deepcopy=False)
+            found = self._storage.get_all_trials(self._study_id, deepcopy=False, states=states)
         return [trial for trial in found if attributes.ours(trial)]
 
     def _id_of(self, number: int) -> int:
@@ -149,6 +155,10 @@ class TrialBook:
         for name, value in found.items():
             with _writing():
                 self._storage.set_trial_user_attr(trial_id, name, value)
+
+
+def _records(trials: Sequence[FrozenTrial]) -> tuple[TrialRecord, ...]:
+    return tuple(attributes.record_of(trial) for trial in trials if not attributes.superseded(trial))
 
 
 def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:

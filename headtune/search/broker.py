@@ -28,6 +28,13 @@ from headtune.trial import (
 
 _SPEND_S = 5
 
+_CHARTED = 20_000
+"""Values of dimensions and params that a study keeps for a dashboard's charts at most.
+
+Each is a row in Optuna's storage, of which 100,000 take minutes to write and half a minute to read, at each start. What
+headtune itself needs of a trial is kept in one piece.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRules:
@@ -100,12 +107,12 @@ class SearchBroker:
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         drafts = _drafts(baselines, space, rules)
-        self._baselines, left_out = drafts[: rules.trials], drafts[rules.trials :]
+        self._awaited, left_out = drafts[: rules.trials], drafts[rules.trials :]
         self._budget = Budget(
             trials=rules.trials,
             concurrent=rules.concurrent,
             timeout_s=rules.timeout_s,
-            baselines=len(self._baselines),
+            baselines=len(self._awaited),
         )
         self._earlier_s = float(ledger.recall("elapsed_s") or 0.0)
         self._began = self._spent = time.monotonic()
@@ -114,6 +121,7 @@ class SearchBroker:
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
+        self._charted = rules.trials * len(self._codec.distributions) <= _CHARTED
         self._explain(left_out)
 
     @property
@@ -152,7 +160,7 @@ class SearchBroker:
             return Signal.WAIT
         encoded = self._codec.encode(draft.plan, draft.params) or {}
         seconds = {"ask": time.perf_counter() - began}
-        request = self._course.start(draft, *self._codec.readable(encoded), seconds)
+        request = self._course.start(draft, *(self._codec.readable(encoded) if self._charted else ()), seconds=seconds)
         return request if twin is None else replace(request, measurement=twin.measurement)
 
     def measured(self, number: int, measurement: Measurement) -> None:
@@ -200,14 +208,16 @@ class SearchBroker:
     def _next(self, left: int) -> Draft | Signal:
         if self._course.again:
             return self._course.again.popleft()
-        started = {trial_key(record.plan, record.params) for record in self._course.records}
-        for draft in self._baselines:
-            if draft.key not in started:
-                return draft
-        ended = {trial_key(record.plan, record.params) for record in self._course.ended}
-        if any(draft.key not in ended for draft in self._baselines):
-            return Signal.WAIT
-        self._freeze_reference()
+        if self._awaited:
+            started = {trial_key(record.plan, record.params) for record in self._course.records}
+            for draft in self._awaited:
+                if draft.key not in started:
+                    return draft
+            ended = {trial_key(record.plan, record.params) for record in self._course.ended}
+            self._awaited = [draft for draft in self._awaited if draft.key not in ended]
+            if self._awaited:
+                return Signal.WAIT
+            self._freeze_reference()
         return self._proposal(left)
 
     def _proposal(self, left: int) -> Draft | Signal:
@@ -267,6 +277,11 @@ class SearchBroker:
             self._observer.note(f"{self._rules.trials} trials are fewer than the baselines; left out: {names}")
         if self._rules.stop_early and not stoppable(self._objectives):
             self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
+        if not self._charted:
+            self._observer.note(
+                f"{self._rules.trials} trials of {len(self._codec.distributions)} choices are more than a dashboard's "
+                "charts can show: it lists each trial with its heads, without a chart of every site"
+            )
 
 
 def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: SearchRules) -> list[Draft]:

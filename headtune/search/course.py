@@ -53,9 +53,9 @@ class Course:
     _losses: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.book.release("its executor ended while it ran; the same training is started again")
-        self._ended = {record.number: record for record in self.book.records()}
-        self.again = deque(self.book.unfinished())
+        records, unfinished = self.book.take_over("its executor ended while it ran; the same training is started again")
+        self._ended = {record.number: record for record in records}
+        self.again = deque(unfinished)
 
     @property
     def running(self) -> list[TrialRecord]:

@@ -4,12 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from headtune.heads import HeadPlan
 from headtune.search.seeds import trial_seed
 from headtune.trial.messages import Kind, TrialRequest
 from headtune.trial.params import ParamValue
 from headtune.trial.record import TrialRecord
+
+_KEYS = 65_536
+"""Keys that are kept, since every key of a study is asked for whenever a trial is proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,5 +72,10 @@ class Draft:
 
 def trial_key(plan: HeadPlan, params: Mapping[str, ParamValue], repeat: int = 0) -> str:
     """Hash of plan, params and repeat, in 16 hexadecimal digits."""
-    text = json.dumps([plan.to_json(), sorted(params.items()), repeat])
+    return _key(plan, json.dumps(sorted(params.items())), repeat)
+
+
+@lru_cache(maxsize=_KEYS)
+def _key(plan: HeadPlan, params: str, repeat: int) -> str:
+    text = f"[{json.dumps(plan.to_json())}, {params}, {repeat}]"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

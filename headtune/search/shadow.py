@@ -7,20 +7,68 @@ for each proposal: a restart sees what an uninterrupted study would have seen.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.storages import InMemoryStorage
+from optuna.trial import FrozenTrial, TrialState
 
-from headtune.pareto import Objective
+from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec, Encoded
 from headtune.search.quiet import undisturbed
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 _FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
+_NAME = "shadow"
+
+TOLD = 1000
+"""Trials that a model-based sampler is told of at most.
+
+Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
+what it was told.
+"""
+
+
+class _Told(FrozenTrial):
+    """A trial that belongs to the one storage which is given it.
+
+    Optuna copies a trial that is added, with each of its distributions, which took longer than all else of a proposal.
+    """
+
+    def __init__(
+        self,
+        state: TrialState,
+        codec: Codec,
+        encoded: Encoded,
+        *,
+        values: Sequence[float] | None = None,
+        constraints: Mapping[str, float] | None = None,
+        system_attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        now = datetime.now()
+        super().__init__(
+            number=-1,
+            trial_id=-1,
+            state=state,
+            value=None,
+            values=values,
+            datetime_start=now,
+            datetime_complete=now if state.is_finished() else None,
+            params=encoded,
+            distributions=codec.distributions,
+            user_attrs={},
+            system_attrs=dict(system_attrs or {}),
+            intermediate_values={},
+        )
+        for name, amount in (constraints or {}).items():
+            self.set_constraint(name, amount)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Told":
+        return self
 
 
 def proposals(
@@ -35,8 +83,12 @@ def proposals(
     Each proposal stays pending when the next one is asked for, which pushes the sampler away from it.
     """
     with undisturbed():
-        study = optuna.create_study(directions=[goal.direction for goal in objectives], sampler=sampler)
-        study.add_trials(shadow_trials(records, codec, objectives, limits, sampler))
+        storage = InMemoryStorage()
+        directions = [goal.direction for goal in objectives]
+        study = optuna.create_study(study_name=_NAME, storage=storage, directions=directions, sampler=sampler)
+        study_id = storage.get_study_id_from_name(_NAME)
+        for trial in shadow_trials(records, codec, objectives, limits, sampler):
+            storage.create_new_trial(study_id, trial)  # study.add_trial checks it too, each distribution of it
     while True:
         with undisturbed():
             trial = study.ask(codec.distributions)
@@ -51,25 +103,40 @@ def shadow_trials(
     sampler: BaseSampler,
 ) -> list[FrozenTrial]:
     """The trials that *sampler* is shown: of *records*, those that lie in the space."""
+    if not isinstance(sampler, NSGAIISampler):  # which needs every generation
+        records = _best_and_latest(records, objectives)
     failures = any(_failed(record, limits) for record in records)
-    shown = []
+    shown: list[FrozenTrial] = []
     for record in records:
         encoded = codec.encode(record.plan, record.params)
         if encoded is None:
             continue
         if record.outcome is None:
-            shown.append(create_trial(state=TrialState.RUNNING, params=encoded, distributions=codec.distributions))
+            shown.append(_Told(TrialState.RUNNING, codec, encoded))
             continue
         shown.append(
-            create_trial(
-                params=encoded,
-                distributions=codec.distributions,
+            _Told(
+                TrialState.COMPLETE,
+                codec,
+                encoded,
                 values=[_value(record, goal, objectives) for goal in objectives],
                 constraints=_constraints(record, limits, failures=failures),
                 system_attrs=_generation(sampler, len(shown)),
             )
         )
     return shown
+
+
+def _best_and_latest(records: Sequence[TrialRecord], objectives: Sequence[Objective]) -> Sequence[TrialRecord]:
+    """The front, and of the other trials the latest, as many as a sampler is told of."""
+    if len(records) <= TOLD:
+        return records
+    offers = [record for record in records if record.on_offer]
+    values = [[record.metrics[goal.metric] for goal in objectives] for record in offers]
+    front = [offers[index] for index in non_dominated(values, objectives)] if offers else []
+    best = {record.number for record in front}
+    others = [record for record in records if record.number not in best]
+    return sorted([*others, *front][-TOLD:], key=lambda record: record.number)
 
 
 def _value(record: TrialRecord, goal: Objective, objectives: Sequence[Objective]) -> float:
