@@ -7,23 +7,20 @@ for each proposal: a restart sees what an uninterrupted study would have seen.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler
-from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec, Encoded
 from headtune.search.quiet import undisturbed
+from headtune.search.told import ToldTrial, told_study
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 _FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
-_NAME = "shadow"
 
 TOLD = 1000
 """Trials that a model-based sampler is told of at most.
@@ -31,44 +28,6 @@ TOLD = 1000
 Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
 what it was told.
 """
-
-
-class _Told(FrozenTrial):
-    """A trial that belongs to the one storage which is given it.
-
-    Optuna copies a trial that is added, with each of its distributions, which took longer than all else of a proposal.
-    """
-
-    def __init__(
-        self,
-        state: TrialState,
-        codec: Codec,
-        encoded: Encoded,
-        *,
-        values: Sequence[float] | None = None,
-        constraints: Mapping[str, float] | None = None,
-        system_attrs: Mapping[str, Any] | None = None,
-    ) -> None:
-        now = datetime.now()
-        super().__init__(
-            number=-1,
-            trial_id=-1,
-            state=state,
-            value=None,
-            values=values,
-            datetime_start=now,
-            datetime_complete=now if state.is_finished() else None,
-            params=encoded,
-            distributions=codec.distributions,
-            user_attrs={},
-            system_attrs=dict(system_attrs or {}),
-            intermediate_values={},
-        )
-        for name, amount in (constraints or {}).items():
-            self.set_constraint(name, amount)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Told":
-        return self
 
 
 def proposals(
@@ -83,12 +42,8 @@ def proposals(
     Each proposal stays pending when the next one is asked for, which pushes the sampler away from it.
     """
     with undisturbed():
-        storage = InMemoryStorage()
-        directions = [goal.direction for goal in objectives]
-        study = optuna.create_study(study_name=_NAME, storage=storage, directions=directions, sampler=sampler)
-        study_id = storage.get_study_id_from_name(_NAME)
-        for trial in shadow_trials(records, codec, objectives, limits, sampler):
-            storage.create_new_trial(study_id, trial)  # study.add_trial checks it too, each distribution of it
+        told = shadow_trials(records, codec, objectives, limits, sampler)
+        study = told_study(told, [goal.direction for goal in objectives], sampler)
     while True:
         with undisturbed():
             trial = study.ask(codec.distributions)
@@ -112,10 +67,10 @@ def shadow_trials(
         if encoded is None:
             continue
         if record.outcome is None:
-            shown.append(_Told(TrialState.RUNNING, codec, encoded))
+            shown.append(ToldTrial(TrialState.RUNNING, codec, encoded))
             continue
         shown.append(
-            _Told(
+            ToldTrial(
                 TrialState.COMPLETE,
                 codec,
                 encoded,
