@@ -214,3 +214,19 @@ def test_a_full_disk_is_said_in_words(tmp_path: Path, storage: RDBStorage, book:
 def test_other_errors_pass() -> None:
     with pytest.raises(ZeroDivisionError), told():
         raise ZeroDivisionError
+
+
+def test_where_nothing_runs_taking_over_reads_the_trials_once(
+    storage: RDBStorage, book: TrialBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = book.finish(begin(book), Outcome.CRASHED)
+    whole, read = storage.get_all_trials, []
+
+    def counted(study_id: int, deepcopy: bool = True, states: object = None) -> object:
+        found = whole(study_id, deepcopy, states)  # type: ignore[arg-type]
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(storage, "get_all_trials", counted)
+    assert book.take_over("its driver ended") == ((done,), ())
+    assert read == [0, 1]

@@ -30,6 +30,13 @@ def test_what_is_asked_for_is_taken(asked: SamplerName) -> None:
             "sampler tpe: 900 combinations are untried and 201 trials left; "
             "beyond 200 trials a Gaussian process is too slow",
         ),
+        (
+            8**96,
+            201,
+            201,
+            "sampler tpe: about 10^86 combinations are untried and 201 trials left; "
+            "beyond 200 trials a Gaussian process is too slow",
+        ),
         (201, 201, 900, "sampler grid: 201 combinations are untried and 201 trials left, so every one is tried"),
     ],
 )
@@ -48,7 +55,7 @@ def test_auto_says_what_it_takes_and_why(unseen: int | None, left: int, trials: 
     ],
 )
 def test_each_name_is_an_optuna_sampler(name: str, kind: type) -> None:
-    assert type(build_sampler(Choice(name, ""), seed=0, trials=100)) is kind  # type: ignore[arg-type]
+    assert isinstance(build_sampler(Choice(name, ""), seed=0, trials=100), kind)  # type: ignore[arg-type]
 
 
 def test_nsga2_has_as_many_generations_as_parents() -> None:
