@@ -2,11 +2,13 @@
 
 from headtune.search.broker import SearchBroker, SearchRules
 from headtune.search.dashboard import serve_dashboard
+from headtune.search.influence import Influence, influences
 from headtune.search.ledger import Ledger, LedgerView
 from headtune.search.replay import ReplayBroker, Retraining
 from headtune.search.sampler import SamplerName
 
 __all__ = [
+    "Influence",
     "Ledger",
     "LedgerView",
     "ReplayBroker",
@@ -14,5 +16,6 @@ __all__ = [
     "SamplerName",
     "SearchBroker",
     "SearchRules",
+    "influences",
     "serve_dashboard",
 ]

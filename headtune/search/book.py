@@ -130,8 +130,8 @@ class TrialBook:
 
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
-        open_trials = self._trials((TrialState.RUNNING, TrialState.WAITING))
-        running = [trial for trial in open_trials if not attributes.is_paused(trial)]
+        unended = self._trials((TrialState.RUNNING, TrialState.WAITING))
+        running = [trial for trial in unended if not attributes.is_paused(trial)]
         trials = self._trials() if running else []
         for trial in running:
             self._ids[trial.number] = self._id_of(trial.number)

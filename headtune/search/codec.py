@@ -110,7 +110,7 @@ class Codec:
             yield self._at(number * step % size)
 
     def _index(self, plan: HeadPlan) -> tuple[int, ...] | None:
-        """The plan's index in the space, found once: whenever a trial is proposed, every plan of the study is asked for."""
+        """The plan's index in the space, found once: each proposal asks for that of every plan of the study."""
         try:
             return self._indices[plan]
         except KeyError:

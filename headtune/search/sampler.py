@@ -63,7 +63,7 @@ def _written(count: int) -> str:
 
 
 class _OneSpaceTPE(TPESampler):
-    """TPE for trials that all have the same dimensions: these are read off the first trial, not compared in every one."""
+    """TPE for trials of one space: its dimensions are read off the first trial, not compared in every one."""
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The dimensions that have a choice."""

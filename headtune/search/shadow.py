@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler
-from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec, Encoded
 from headtune.search.quiet import undisturbed
+from headtune.search.told import ToldTrial, told_study
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
@@ -71,6 +70,14 @@ class _Told(FrozenTrial):
         return self
 
 
+TOLD = 1000
+"""Trials that a model-based sampler is told of at most.
+
+Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
+what it was told.
+"""
+
+
 def proposals(
     sampler: BaseSampler,
     records: Sequence[TrialRecord],
@@ -83,12 +90,8 @@ def proposals(
     Each proposal stays pending when the next one is asked for, which pushes the sampler away from it.
     """
     with undisturbed():
-        storage = InMemoryStorage()
-        directions = [goal.direction for goal in objectives]
-        study = optuna.create_study(study_name=_NAME, storage=storage, directions=directions, sampler=sampler)
-        study_id = storage.get_study_id_from_name(_NAME)
-        for trial in shadow_trials(records, codec, objectives, limits, sampler):
-            storage.create_new_trial(study_id, trial)  # study.add_trial checks it too, each distribution of it
+        told = shadow_trials(records, codec, objectives, limits, sampler)
+        study = told_study(told, [goal.direction for goal in objectives], sampler)
     while True:
         with undisturbed():
             trial = study.ask(codec.distributions)
@@ -112,10 +115,10 @@ def shadow_trials(
         if encoded is None:
             continue
         if record.outcome is None:
-            shown.append(_Told(TrialState.RUNNING, codec, encoded))
+            shown.append(ToldTrial(TrialState.RUNNING, codec, encoded))
             continue
         shown.append(
-            _Told(
+            ToldTrial(
                 TrialState.COMPLETE,
                 codec,
                 encoded,

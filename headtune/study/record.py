@@ -9,6 +9,7 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.ranking import HeadRanking
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto.objective import Objective
+from headtune.search.influence import Influence
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ParamValue
@@ -126,6 +127,7 @@ class StudyRecord:
         versions: package → version, and the platform.
         ranking: which trained heads stay under a plan; ``None`` where no weights are kept.
         trains: whether trials train; else a plan has one quality, without noise.
+        influences: which choices mattered for each objective; empty until the search has ended.
     """
 
     name: str
@@ -152,6 +154,7 @@ class StudyRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     ranking: HeadRanking | None = None
     trains: bool = True
+    influences: tuple[Influence, ...] = ()
 
     def __repr__(self) -> str:
         chosen = None if self.verdict is None else self.verdict.recommended

@@ -1,9 +1,10 @@
 """The life of a study: check, profile, search, verify. Running it again continues where it stopped."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from headtune.errors import OtherDeviceError
-from headtune.search import Ledger
+from headtune.search import Ledger, influences
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
 from headtune.study.failing import misfit, nothing_trained
@@ -54,7 +55,10 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
             raise misfit(broker.misfit)
         if broker.misplaced:
             raise OtherDeviceError(broker.misplaced)
-        chosen = _finalists(spec, ledger, broker.ending)
+        trials = ledger.trials()
+        chosen = _finalists(spec, trials, ledger, broker.ending)
+        mattered = influences(trials, checked.space, spec.params, spec.objectives, seed=spec.seed)
+        ledger.remember("influences", [asdict(one) for one in mattered])
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
     finally:
         executor.close()
@@ -63,13 +67,12 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     ledger.remember("finished", _wish(spec))
 
 
-def _finalists(spec: StudySpec, ledger: Ledger, ending: str) -> tuple[TrialRecord, ...]:
+def _finalists(spec: StudySpec, trials: Sequence[TrialRecord], ledger: Ledger, ending: str) -> tuple[TrialRecord, ...]:
     """The trials to judge again.
 
     Raises:
         TrialError: no trial was trained to its end; the next start begins anew.
     """
-    trials = ledger.trials()
     if not any(trial.outcome is Outcome.OK for trial in trials):
         ledger.abandon()
         raise nothing_trained(trials, ending, spec.output)

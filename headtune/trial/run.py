@@ -164,8 +164,8 @@ class Run:
     def restore(self) -> dict[str, Any] | None:
         """The last state saved, its tensors on the CPU; ``None`` in a run that never saved, or without a folder.
 
-        Later reports count on from those that were saved, and the random generators go on from where they were. Who asks
-        is taken to save too: a study that pauses the training waits for its next :meth:`save`.
+        Later reports count on from those that were saved, and the random generators go on from where they were. A
+        training that asks is taken to save too: where it is to pause, it pauses at its next :meth:`save`.
 
         Raises:
             TrialError: the file is there but cannot be read.

@@ -19,7 +19,7 @@ Flight = Iterator[bool]
 
 
 def optuna_with_asha(world: World, trials: int, concurrent: int, seed: int) -> Played:
-    """``OptunaSearch`` and ``ASHAScheduler`` as they come; a plan that is too slow is dropped by the person's script."""
+    """``OptunaSearch`` and ``ASHAScheduler`` as they come; plans that are too slow are left out afterwards."""
     theatre = _Theatre(world, seed)
     flights: list[Flight] = []
     started = 0
@@ -43,17 +43,17 @@ class _Theatre:
             seed=seed,
         )
         mode = {"maximize": "max", "minimize": "min"}[quality.direction]
-        self.scheduler = ASHAScheduler(metric=quality.metric, mode=mode, max_t=world.table.recording.epochs)
+        self.scheduler: Any = ASHAScheduler(metric=quality.metric, mode=mode, max_t=world.table.recording.epochs)
         self.observed: dict[str, list[float]] = {}
 
     def trial(self, name: str) -> Flight:
         """Train a plan until ASHA stops it or its epochs are over."""
-        table, controller = self.world.table, Any
+        table = self.world.table
         config = self.searcher.suggest(name)
         assert config is not None
         plan = "-".join(str(config[f"heads_{site}"]) for site in range(table.sites))
         trial = SimpleNamespace(trial_id=name)
-        self.scheduler.on_trial_add(controller, trial)
+        self.scheduler.on_trial_add(None, trial)
         quality, latency = table.objectives
         key, result = (plan, self.world.drawn[0]), dict[str, Any]()
         for epoch, value in enumerate(table.curves[key], start=1):
@@ -61,11 +61,11 @@ class _Theatre:
             self.played.epochs += 1
             result = {quality.metric: table.finals[key] if last else value, latency.metric: table.latency[plan]}
             result["training_iteration"] = epoch
-            if last or self.scheduler.on_trial_result(controller, trial, result) == TrialScheduler.STOP:
+            if last or self.scheduler.on_trial_result(None, trial, result) == TrialScheduler.STOP:
                 break
             self.searcher.on_trial_result(name, result)
             yield True
-        self.scheduler.on_trial_complete(controller, trial, result)
+        self.scheduler.on_trial_complete(None, trial, result)
         self.searcher.on_trial_complete(name, result)
         if self.world.feasible(plan):
             self.observed[plan] = [result[quality.metric], result[latency.metric]]

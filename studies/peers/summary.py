@@ -97,12 +97,12 @@ def draw(panels: Sequence[tuple[str, str, Mapping[str, Runs]]]) -> None:
         len(panels), 1, figsize=(7, 0.6 + 2.1 * len(panels)), sharex=True, layout="constrained", squeeze=False
     )
     for axis, (table, scenario, found) in zip(axes[:, 0], panels, strict=True):
-        for place, (name, one) in enumerate(reversed(found.items())):
+        for place, (name, one) in enumerate(reversed(list(found.items()))):
             mean, low, high = one.interval(LEVELS.index(0.95))
             color = "#d1495b" if name in HEADTUNE else "#5b6b7b"
             axis.plot([low, high], [place, place], color=color, linewidth=2)
             axis.plot(mean, place, "o", color=color)
-        axis.set_yticks(range(len(found)), list(reversed(found)))
+        axis.set_yticks(range(len(found)), list(found)[::-1])
         axis.set_title(f"{table}, {scenario}", loc="left", fontsize=10)
         axis.set_xlim(0, TRIALS)
         axis.grid(axis="x", alpha=0.3)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
-from headtune.heads.plan import HeadPlan
 from headtune.heads.setting import Stages, Tie
 from headtune.heads.site import AttentionSite, Role
 from headtune.heads.tie import Equal, Ramp, stack_sites, tied

@@ -418,3 +418,25 @@ def test_one_that_is_trained_beside_the_first_lets_the_search_go_on(kit: ModuleT
     broker.finish(second.number, TrialResult(outcome=Outcome.OK, message="", metrics={"val_accuracy": 0.5}))
     assert broker.misfit == ""
     assert isinstance(broker.propose(), TrialRequest)
+
+
+def test_a_large_study_keeps_no_row_for_each_choice_and_says_so(
+    kit: ModuleType, ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHARTED", 4 * 12 - 1)
+    listener = kit.Listener()
+    broker = SearchBroker(ledger, kit.space_of(), rules(), baselines=named(kit), observer=listener)
+    kit.drive(broker, kit.Problem())
+    assert sum("more than a dashboard's charts can show" in note for note in listener.notes) == 1
+    trials = optuna.load_study(study_name="study", storage=url).trials
+    assert [trial.params for trial in trials] == [{}] * len(trials)
+    assert [trial.user_attrs["heads"] for trial in trials] == [record.plan.label for record in ledger.trials()]
+
+
+def test_a_small_study_keeps_each_choice_for_a_dashboard(kit: ModuleType, ledger: Ledger, url: str) -> None:
+    listener = kit.Listener()
+    kit.drive(
+        SearchBroker(ledger, kit.space_of(), rules(), baselines=named(kit), observer=listener), kit.Problem(), most=3
+    )
+    assert not any("dashboard" in note for note in listener.notes)
+    assert all(len(trial.params) == 4 for trial in optuna.load_study(study_name="study", storage=url).trials)

@@ -30,6 +30,13 @@ def test_what_is_asked_for_is_taken(asked: SamplerName) -> None:
             "sampler tpe: 900 combinations are untried and 201 trials left; "
             "beyond 200 trials a Gaussian process is too slow",
         ),
+        (
+            8**96,
+            201,
+            201,
+            "sampler tpe: about 10^86 combinations are untried and 201 trials left; "
+            "beyond 200 trials a Gaussian process is too slow",
+        ),
         (201, 201, 900, "sampler grid: 201 combinations are untried and 201 trials left, so every one is tried"),
     ],
 )

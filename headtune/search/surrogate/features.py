@@ -18,7 +18,7 @@ _NEAR = 1000
 
 
 def features(every: Sequence[Encoded], distributions: Mapping[str, BaseDistribution]) -> Array:
-    """(N, D) in 0 … 1: a count by its place among the choices, a number by its place on its scale, a category by a one."""
+    """(N, D) in 0 … 1: a count or a number by its place on its scale, a category by a one among noughts."""
     columns = [column for name in distributions for column in _columns(name, every, distributions[name])]
     return np.array(columns, dtype=np.float64).reshape(-1, len(every)).T
 
