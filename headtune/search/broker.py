@@ -204,8 +204,8 @@ class SearchBroker:
         if draft.number is not None:
             return self._course.resume(draft)
         encoded = self._codec.encode(draft.plan, draft.params) or {}
-        readable = self._codec.readable(encoded) if self._charted else ()
-        return self._course.start(draft, *readable, seconds={"ask": ask_s})
+        values, distributions = self._codec.readable(encoded) if self._charted else ({}, {})
+        return self._course.start(draft, values, distributions, {"ask": ask_s})
 
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
         if trial.kind != "search" or not self._rules.stop_early or self._sampler == "ehvi":
@@ -227,9 +227,9 @@ class SearchBroker:
                 return Signal.WAIT
             self._freeze_reference()
         fresh = self._fresh(self._rules.trials - tally.trained) if room > 0 else None
-        draft = fresh or self._proposer.resume(self._course.records)
-        if draft is not None:
-            return draft
+        found = fresh or self._proposer.resume(self._course.records)
+        if found is not None:
+            return found
         if self._course.running:
             return Signal.WAIT
         return self._end("every combination in the space was tried" if room > 0 else "")

@@ -143,7 +143,7 @@ def _best_and_latest(records: Sequence[TrialRecord], objectives: Sequence[Object
 
 
 def _value(record: TrialRecord, goal: Objective, objectives: Sequence[Objective]) -> float:
-    """The final value; of one that was trained for a part its last report; else the worst there is, which samplers clip."""
+    """The final value; of one trained for a part the last report; else the worst there is, which samplers clip."""
     worst = -math.inf if goal.direction == "maximize" else math.inf
     if record.outcome is Outcome.OK or goal.measured:
         return float(record.metrics.get(goal.metric, worst))
