@@ -3,7 +3,7 @@
 from headtune.search.broker import SearchBroker, SearchRules
 from headtune.search.dashboard import serve_dashboard
 from headtune.search.ledger import Ledger, LedgerView
-from headtune.search.replay import ReplayBroker, Retraining
+from headtune.search.replay import ReplayBroker, Retraining, Wanted
 from headtune.search.sampler import SamplerName
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "SamplerName",
     "SearchBroker",
     "SearchRules",
+    "Wanted",
     "serve_dashboard",
 ]
