@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Numbers = npt.NDArray[np.float64]
 Row = Sequence[float]
@@ -59,7 +59,7 @@ class SeedNoise:
         return cls(sd=math.sqrt(pooled) * scale, freedom=freedom, sds=sds, freedoms=freedoms, counts=counts)
 
     def errors(self, counts: Numbers | None = None) -> Numbers:
-        """Standard errors of differences of means over *counts* seeds, ``None`` for those seen; shape (plans, plans)."""
+        """Standard errors of differences of means over *counts* seeds, by default those seen; shape (plans, plans)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = self.sds / np.sqrt(self.counts if counts is None else counts)
         return np.hypot(errors[:, None], errors[None, :])
@@ -87,7 +87,7 @@ def gaps(rows: Sequence[Row]) -> Numbers:
 
 def threshold(freedoms: Numbers, level: float) -> Numbers:
     """What Student's t exceeds, to either side, with probability *level* under equal means; of the freedoms' shape."""
-    found: Numbers = stats.t.isf(level / 2, freedoms)
+    found: Numbers = -special.stdtrit(freedoms, level / 2)  # scipy.stats.t takes a hundred times as long
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from headtune.study.noise import Numbers, SeedNoise, gaps, means, threshold
 
@@ -116,7 +116,7 @@ class Look:
         drift = self.noise.sds**2 * np.maximum(rest, 0)
         errors = np.sqrt(drift[:, None] + drift[None, :])
         with np.errstate(divide="ignore", invalid="ignore"):
-            chances: Numbers = stats.t.sf((needed + gaps(self.rows)) / errors, freedoms)
+            chances: Numbers = special.stdtr(freedoms, -(needed + gaps(self.rows)) / errors)
         return np.nan_to_num(chances)
 
 
