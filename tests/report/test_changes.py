@@ -1,10 +1,8 @@
 from collections.abc import Callable
 from dataclasses import replace
-from math import sqrt
-from statistics import fmean, variance
+from statistics import fmean
 
 import pytest
-from scipy import stats
 
 from headtune.report.changes import Change, Judgement, changes, direction_of, shown_metrics, unjudged_changes
 from headtune.report.front_rows import Estimate, FrontRow, front_table, row_labelled

@@ -94,7 +94,7 @@ def test_with_one_seed_nothing_is_told_and_the_second_is_asked_for() -> None:
 
 
 def test_a_training_that_failed_counts_as_done_and_says_nothing() -> None:
-    standing = stand(racers([(1.2, None, 1.0, 1.1), (0.9, 1.05, 0.8)]), RULES)
+    standing = stand(racers([(1.4, None, 1.2, 1.3), (0.9, 1.05, 0.8)]), RULES)
     assert standing.needed == ((4, 1),)
     gone = stand(racers([(None, None, None), (0.9, 1.05, 0.8)]), RULES)
     assert (gone.needed, gone.best) == ((), 1)
