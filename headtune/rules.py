@@ -215,6 +215,15 @@ def number_range(low: float, high: float, default: float | None, *, log: bool) -
     return problems
 
 
+def most_seeds(seeds: int, max_seeds: int | None) -> list[Told]:
+    """What is wrong with the seeds that a finalist gets at most, beside those that each one gets."""
+    if max_seeds is None or (max_seeds >= seeds > 0):
+        return []
+    if seeds == 0:
+        return [(("max_seeds",), f"must be left out under `seeds: 0`, which retrains nothing (got {max_seeds})")]
+    return [(("max_seeds",), f"must be at least seeds, {seeds} (got {max_seeds})")]
+
+
 def choices(values: Sequence[object], default: object = None) -> list[Told]:
     """What is wrong with values to choose from, where 1 and ``True`` are equal, and with the default."""
     problems: list[Told] = [] if values else [(("choices",), "must name at least one value")]

@@ -41,12 +41,12 @@ class Progress:
     def phase(self, name: str, detail: str = "") -> None:
         """A phase begins."""
         self.phase_name, self.detail = name, detail
+        self._began, self._here, self._started = self._clock(), {}, set()
         self.plan(0, 0)
 
     def plan(self, trials: int, finished: int) -> None:
-        """The phase wants *trials*, of which *finished* were there before."""
-        self.asked, self._before, self._began = trials, finished, self._clock()
-        self._here, self._started = {}, set()
+        """The phase wants *trials*, of which *finished* were there before; it may want more later."""
+        self.asked, self._before = trials, finished
 
     def earlier(self, records: Sequence[TrialRecord]) -> None:
         """These had ended before this start."""

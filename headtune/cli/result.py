@@ -10,7 +10,7 @@ from headtune.pareto import dominates
 from headtune.report import FrontRow, front_table
 from headtune.report.headline import headline
 from headtune.report.influence_words import influence_sentence
-from headtune.report.wording import number, setting, spread
+from headtune.report.wording import number, probability, setting, spread
 from headtune.study import StudyRecord
 from headtune.trial.record import OUTSIDE
 
@@ -39,7 +39,8 @@ def front_rows(record: StudyRecord, rows: Sequence[FrontRow]) -> RenderableType:
     """One row a plan: counts, params, what it reaches with its spread over seeds, what it costs, what it is."""
     tests = list(dict.fromkeys(metric for row in rows for metric in row.test))
     params = list(dict.fromkeys(name for row in rows for name in row.params))
-    columns = (*params, *map(objective_title, record.objectives), *tests, "seeds")
+    judged = any(row.front_probability is not None for row in rows)
+    columns = (*params, *map(objective_title, record.objectives), *tests, "seeds", *(["on front"] if judged else []))
     made = table("", "counts", "", *columns, numbers=len(columns))
     for row in rows:
         made.add_row(
@@ -50,6 +51,7 @@ def front_rows(record: StudyRecord, rows: Sequence[FrontRow]) -> RenderableType:
             *(_cell(row, goal.metric) for goal in record.objectives),
             *(spread(row.test[name].mean, row.test[name].deviation) if name in row.test else "" for name in tests),
             str(row.seeds or ""),
+            *([probability(row.front_probability)] if judged else []),
             style="bold" if row.recommended else "",
         )
     return made

@@ -35,7 +35,7 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
             epochs=file.search.epochs,
             stop_early=file.search.stop_early,
         ),
-        verify=VerifyOptions(top=file.verify.top, seeds=file.verify.seeds),
+        verify=VerifyOptions(top=file.verify.top, seeds=file.verify.seeds, max_seeds=_number(file.verify.max_seeds)),
         resources=Resources(
             cpus=resources.cpus,
             gpus=resources.gpus,

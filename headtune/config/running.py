@@ -66,6 +66,11 @@ class VerifySection(Section):
 
     top: Count = 5
     seeds: Annotated[int, Field(ge=0)] = 3
+    max_seeds: AutoCount = "auto"
+
+    def problems(self) -> Iterable[Problem]:
+        """Fewer seeds at most than each one gets."""
+        return rules.most_seeds(self.seeds, None if self.max_seeds == "auto" else self.max_seeds)
 
 
 class ResourcesSection(Section):

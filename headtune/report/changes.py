@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from headtune.errors import InputError
 from headtune.pareto.objective import Direction, is_latency, is_measured
-from headtune.report.front_rows import Estimate, FrontRow
-from headtune.study.noise import SeedNoise
+from headtune.report.front_rows import FrontRow
 from headtune.study.record import StudyRecord
 from headtune.timing import LatencyProfile, compare
 
@@ -59,12 +58,10 @@ def changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> tuple[Chan
         ours, theirs = row.value(metric), against.value(metric)
         if ours is None or theirs is None or not math.isfinite(ours - theirs):
             continue
-        noise = _noise(record, [finalist.quality.get(metric, ()) for finalist in record.finalists])
-        estimates = row.quality.get(metric), against.quality.get(metric)
         doubt = (
             _doubt_of_latency(row.profile(metric), against.profile(metric))
             if is_latency(metric)
-            else _doubt(*estimates, noise)
+            else _doubt(record, metric, row, against)
         )
         judged = _judge(direction_of(record, metric), ours - theirs)
         found.append(_change(metric, ours, theirs, judged=judged, doubt=doubt))
@@ -76,8 +73,7 @@ def unjudged_changes(record: StudyRecord, row: FrontRow, against: FrontRow) -> t
     found = []
     for metric, ours in row.test.items():
         if (theirs := against.test.get(metric)) is not None and math.isfinite(ours.mean - theirs.mean):
-            noise = _noise(record, [finalist.test.get(metric, ()) for finalist in record.finalists])
-            doubt = _doubt(ours, theirs, noise)
+            doubt = _doubt(record, metric, row, against)
             found.append(_change(metric, ours.mean, theirs.mean, judged=Judgement.UNKNOWN, doubt=doubt))
     return tuple(found)
 
@@ -104,17 +100,17 @@ def _judge(direction: Direction | None, difference: float) -> Judgement:
     return Judgement.BETTER if (difference > 0) == (direction == "maximize") else Judgement.WORSE
 
 
-def _noise(record: StudyRecord, values: Sequence[Sequence[float]]) -> SeedNoise:
-    return SeedNoise.of(values) if record.trains else SeedNoise.none()
-
-
-def _doubt(ours: Estimate | None, theirs: Estimate | None, noise: SeedNoise) -> Judgement | None:
-    """Why a difference in quality may be none: seeds alone move it as far, or only one seed stands behind it."""
-    if ours is None or theirs is None:
+def _doubt(record: StudyRecord, metric: str, row: FrontRow, against: FrontRow) -> Judgement | None:
+    """Why a difference in quality may be none: the verification found none, or only one seed stands behind it."""
+    ours, theirs = ({**one.quality, **one.test}.get(metric) for one in (row, against))
+    if ours is None or theirs is None or not record.trains:
         return None
-    if min(ours.seeds, theirs.seeds) < 2 and not noise.exact:
+    if min(ours.seeds, theirs.seeds) < 2:
         return Judgement.ONE_SEED
-    return None if noise.differ(ours.values, theirs.values) else Judgement.NOISE
+    places = row.finalist, against.finalist
+    if record.verdict is None or None in places:
+        return Judgement.NOISE
+    return None if record.verdict.differ(metric, *places) else Judgement.NOISE
 
 
 def _doubt_of_latency(ours: LatencyProfile | None, theirs: LatencyProfile | None) -> Judgement | None:

@@ -37,9 +37,21 @@ def front_document(record: StudyRecord) -> Json:
             "influences": [asdict(one) for one in record.influences],
             "verdict": None
             if verdict is None
-            else {"rule": verdict.rule, "findings": verdict.findings, "recommended": verdict.recommended is not None},
+            else {
+                "rule": verdict.rule,
+                "findings": verdict.findings,
+                "recommended": verdict.recommended is not None,
+                "better": _letters(record),
+            },
         }
     )
+
+
+def _letters(record: StudyRecord) -> dict[str, object]:
+    """The differences that were found: metric → pairs of plans by their letters, the better one first."""
+    letters = {row.finalist: row.letter for row in front_table(record) if row.finalist is not None}
+    found = {} if record.verdict is None else record.verdict.better
+    return {metric: [[letters[a], letters[b]] for a, b in pairs] for metric, pairs in found.items()}
 
 
 def latency_document(record: StudyRecord) -> Json:
@@ -136,6 +148,7 @@ def _row(row: FrontRow) -> dict[str, object]:
         "in_space": row.in_space,
         "verified": row.verified,
         "tied_with_best": row.tied_with_best,
+        "front_probability": row.front_probability,
         "quality": _estimates(row.quality),
         "test": _estimates(row.test),
         "measured": dict(row.measured),

@@ -61,11 +61,13 @@ class FrontRow:
         verified: whether it was judged again as a finalist: timed side by side with the others, and, unless the study
             retrains nothing, retrained with seeds that did not choose it.
         tied_with_best: whether its quality is not significantly worse than the best's; ``None`` unless verified.
+        front_probability: that it is on the front of the finalists, given the noise; ``None`` where that is unknown.
         quality: the task's metrics by name.
         test: the task's test metrics by name; empty unless verified.
         measured: ``latency_ms``, ``parameters``, ``peak_memory_mb``, as far as they are known.
         latency: the profile at the longest sequence length that was timed; ``None`` where nothing was.
         shorter: those at the other lengths.
+        finalist: its index among the finalists; ``None`` unless verified.
     """
 
     letter: str
@@ -87,6 +89,8 @@ class FrontRow:
     hold: Hold
     weights: Weights
     shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
+    finalist: int | None = None
+    front_probability: float | None = None
 
     @property
     def seeds(self) -> int:
@@ -166,6 +170,8 @@ def _finalist_row(record: StudyRecord, index: int, front: Set[int]) -> FrontRow:
         shorter=finalist.shorter,
         hold=record.hold,
         weights=record.weights,
+        finalist=index,
+        front_probability=finalist.front_probability,
     )
 
 

@@ -134,6 +134,7 @@ def _environment() -> Environment:
         "number": wording.number,
         "outcome_words": tally.OUTCOME_WORDS.__getitem__,
         "percent": wording.percent,
+        "probability": wording.probability,
         "quantity": wording.quantity,
         "reason": tally.reason,
         "setting": wording.setting,

@@ -24,7 +24,15 @@ _GROUPS = (
     *_FIRST,
     *("heads", "kv_heads", "head_dim", "kept", "param", "metric", "test", "violation", "latency", "seconds"),
     *_LAST,
-    *("verified", "recommended", "tied_with_best", "verified_metric", "verified_test", "verified_latency"),
+    *(
+        "verified",
+        "recommended",
+        "tied_with_best",
+        "front_probability",
+        "verified_metric",
+        "verified_test",
+        "verified_latency",
+    ),
 )
 """The order of the columns: names, and the first parts of ``group:name``."""
 
@@ -47,7 +55,7 @@ def front_frame(record: StudyRecord) -> pd.DataFrame:
         _trial_row(record, trial, on_front=True) | _verified_columns(verified.get(trial.number))
         for trial in front_trials(record)
     ]
-    return _frame(rows, (*_always(record), "verified", "recommended", "tied_with_best"))
+    return _frame(rows, (*_always(record), "verified", "recommended", "tied_with_best", "front_probability"))
 
 
 def _always(record: StudyRecord) -> tuple[str, ...]:
@@ -138,6 +146,7 @@ def _verified_columns(row: FrontRow | None) -> Row:
         "verified": True,
         "recommended": row.recommended,
         "tied_with_best": row.tied_with_best,
+        "front_probability": row.front_probability,
         **_columns("verified_metric", _parts(row.quality) | dict(row.measured)),
         **_columns("verified_test", _parts(row.test)),
         **_columns("verified_latency", latency),

@@ -98,6 +98,15 @@ def percent(ratio: float) -> str:
     return ("0" if text in ("+0.0", "-0.0") else text.replace("-", _MINUS)) + " %"
 
 
+def probability(chance: float | None) -> str:
+    """A probability in whole percent, none of them certain: ``93 %``, ``> 99 %``; nothing where it is unknown."""
+    if chance is None:
+        return ""
+    if 0 < chance < 0.01:
+        return "< 1 %"
+    return "> 99 %" if 0.99 < chance < 1 else f"{chance:.0%}".replace("%", " %")
+
+
 def _plain(value: float, digits: str) -> str:
     """The *digits* of a value; a whole or large number in full, and words for what is not finite."""
     if math.isnan(value):

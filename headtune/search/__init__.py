@@ -4,7 +4,7 @@ from headtune.search.broker import SearchBroker, SearchRules
 from headtune.search.dashboard import serve_dashboard
 from headtune.search.influence import Influence, influences
 from headtune.search.ledger import Ledger, LedgerView
-from headtune.search.replay import ReplayBroker, Retraining
+from headtune.search.replay import ReplayBroker, Retraining, Wanted
 from headtune.search.sampler import SamplerName
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "SamplerName",
     "SearchBroker",
     "SearchRules",
+    "Wanted",
     "influences",
     "serve_dashboard",
 ]

@@ -64,6 +64,7 @@ def finalist_to_json(finalist: Finalist) -> dict[str, Any]:
         "feasible": finalist.feasible,
         "in_space": finalist.in_space,
         "shorter": profiles_to_json(finalist.shorter),
+        "front_probability": finalist.front_probability,
     }
 
 
@@ -81,9 +82,11 @@ def finalist_from_json(data: Mapping[str, Any]) -> Finalist:
         feasible=data["feasible"],
         in_space=data["in_space"],
         shorter=profiles_from_json(data.get("shorter", {})),
+        front_probability=data.get("front_probability"),
     )
 
 
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     """The inverse of ``dataclasses.asdict`` of a verdict."""
-    return Verdict(recommended=data["recommended"], rule=data["rule"], findings=tuple(data["findings"]))
+    better = {metric: tuple((a, b) for a, b in pairs) for metric, pairs in data.get("better", {}).items()}
+    return Verdict(recommended=data["recommended"], rule=data["rule"], findings=tuple(data["findings"]), better=better)

@@ -1,22 +1,30 @@
 """From retrained finalists to a recommendation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from statistics import mean
 
 from headtune.pareto import Objective, ParetoFront
+from headtune.study.chances import Seen, front_probabilities, timed, trained
 from headtune.study.noise import SeedNoise
+from headtune.study.racing import Pair
 from headtune.study.record import Finalist, Verdict
+from headtune.study.sentences import exact_findings, findings
 
 NOTHING_FEASIBLE = "no finalist meets every constraint and lies in the space"
-
-_NAMES = {"rule": "the rule of thumb", "present": "the present counts"}
 
 _FIRST = {"latency_ms": "fastest", "parameters": "smallest", "peak_memory_mb": "leanest"}
 
 
 def judge(
-    finalists: Sequence[Finalist], objectives: Sequence[Objective], budget: bool, *, exact: bool = False
+    finalists: Sequence[Finalist],
+    objectives: Sequence[Objective],
+    budget: bool,
+    *,
+    better: Mapping[str, AbstractSet[Pair]],
+    best: int | None = None,
+    exact: bool = False,
 ) -> tuple[tuple[Finalist, ...], Verdict]:
     """Mark ties with the best and choose.
 
@@ -28,22 +36,41 @@ def judge(
         finalists: every finalist, with at least one seed.
         objectives: the study's objectives, one of them a quality.
         budget: whether a limit on a measured metric is given.
+        better: metric → pairs of finalists that differ beyond the noise, the better one first.
+        best: the finalist of the best quality; of those that may be recommended, the one of the best mean if ``None``.
         exact: whether nothing is trained, so that a plan has one quality and no noise.
     """
     quality = next(goal for goal in objectives if not goal.measured)
     speed = next((goal for goal in objectives if goal.measured), None)
     able = [index for index, finalist in enumerate(finalists) if finalist.able]
+    found = {metric: tuple(sorted(pairs)) for metric, pairs in better.items()}
     if not able:
-        return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE)
-    noise = SeedNoise.none() if exact else SeedNoise.of([one.quality[quality.metric] for one in finalists])
-    marked = _mark_ties(finalists, able, quality, noise)
-    best = min(able, key=lambda index: quality.loss(mean(marked[index].quality[quality.metric])))
+        return tuple(finalists), Verdict(recommended=None, rule=NOTHING_FEASIBLE, better=found)
+    if best not in able:
+        best = min(able, key=lambda index: quality.loss(mean(finalists[index].quality[quality.metric])))
+    worse = better.get(quality.metric, frozenset())
+    marked = _marked(finalists, objectives, able, best, worse, exact=exact)
     chosen, rule = (best, "the best") if budget else _knee(marked, able, objectives, best)
-    faster = _fastest_tie(marked, able, chosen, quality, speed, noise)
-    findings = _findings(marked, faster, quality, noise)
+    faster = _fastest_tie(marked, able, chosen, speed, worse)
+    said = exact_findings if exact else findings
     return marked, Verdict(
-        recommended=faster, rule=_rule(rule, faster != chosen, budget, quality, speed), findings=findings
+        recommended=faster,
+        rule=_rule(rule, faster != chosen, budget, quality, speed),
+        findings=said(marked, faster, quality, worse),
+        better=found,
     )
+
+
+def exactly(finalists: Sequence[Finalist], objectives: Sequence[Objective]) -> dict[str, frozenset[Pair]]:
+    """The differences of finalists without noise: metric → pairs of unequal values, the better one first."""
+    directions = {metric: 1.0 for one in finalists for metric in one.test}
+    directions |= {goal.metric: goal.loss(1.0) for goal in objectives if not goal.measured}
+    found = {}
+    for metric, sign in directions.items():
+        values = [{**one.quality, **one.test}.get(metric, ()) for one in finalists]
+        losses = {index: sign * mean(row) for index, row in enumerate(values) if row}
+        found[metric] = frozenset((a, b) for a in losses for b in losses if losses[a] < losses[b])
+    return found
 
 
 def _rule(chosen: str, by_tie: bool, budget: bool, quality: Objective, speed: Objective | None) -> str:
@@ -58,15 +85,43 @@ def _value(finalist: Finalist, goal: Objective) -> float:
     return finalist.measured[goal.metric] if goal.measured else mean(finalist.quality[goal.metric])
 
 
-def _mark_ties(
-    finalists: Sequence[Finalist], able: Sequence[int], quality: Objective, noise: SeedNoise
+def _marked(
+    finalists: Sequence[Finalist],
+    objectives: Sequence[Objective],
+    able: Sequence[int],
+    best: int,
+    worse: AbstractSet[Pair],
+    *,
+    exact: bool,
 ) -> tuple[Finalist, ...]:
-    rows = [finalist.quality[quality.metric] for finalist in finalists]
-    best = min((rows[index] for index in able), key=lambda row: quality.loss(mean(row)))
+    """The finalists with their ties with the best, and how probably each is on the front."""
+    chances = dict.fromkeys(range(len(finalists)), 0.0) | _chances(finalists, objectives, able, exact=exact)
     return tuple(
-        replace(finalist, tied_with_best=not (quality.better(mean(best), mean(row)) and noise.differ(row, best)))
-        for row, finalist in zip(rows, finalists, strict=True)
+        replace(finalist, tied_with_best=(best, index) not in worse, front_probability=chances[index])
+        for index, finalist in enumerate(finalists)
     )
+
+
+def _chances(
+    finalists: Sequence[Finalist], objectives: Sequence[Objective], able: Sequence[int], *, exact: bool
+) -> dict[int, float | None]:
+    noises = {
+        goal.metric: SeedNoise.of([finalist.quality[goal.metric] for finalist in finalists])
+        for goal in objectives
+        if not goal.measured
+    }
+    if not exact and not all(noise.freedom for noise in noises.values()):
+        return dict.fromkeys(able)
+
+    def seen(index: int, goal: Objective) -> Seen:
+        one = finalists[index]
+        if goal.measured:
+            return timed(goal, one.measured[goal.metric], one.latency, one.shorter)
+        values = one.quality[goal.metric]
+        return Seen(loss=goal.loss(mean(values))) if exact else trained(goal, values, noises[goal.metric], index)
+
+    found = front_probabilities([[seen(index, goal) for goal in objectives] for index in able])
+    return dict(zip(able, found, strict=True))
 
 
 def _knee(
@@ -83,61 +138,11 @@ def _fastest_tie(
     finalists: Sequence[Finalist],
     able: Sequence[int],
     chosen: int,
-    quality: Objective,
     speed: Objective | None,
-    noise: SeedNoise,
+    worse: AbstractSet[Pair],
 ) -> int:
+    """Of the chosen plan and those that are neither worse nor better beyond the noise, the fastest."""
     if speed is None:
         return chosen
-    values = finalists[chosen].quality[quality.metric]
-    ties = [index for index in able if not noise.differ(finalists[index].quality[quality.metric], values)]
+    ties = [index for index in able if not worse & {(chosen, index), (index, chosen)}]
     return min([chosen, *ties], key=lambda index: speed.loss(finalists[index].measured[speed.metric]))
-
-
-def _findings(finalists: Sequence[Finalist], chosen: int, quality: Objective, noise: SeedNoise) -> tuple[str, ...]:
-    rows = [finalist.quality[quality.metric] for finalist in finalists]
-    if noise.exact:
-        return _exact_findings(finalists, chosen, quality)
-    if noise.freedom == 0:
-        return (
-            f"Each finalist was trained on one seed only: no difference in {quality.metric} can be told from noise.",
-        )
-    found = []
-    if not any(noise.differ(a, b) for index, a in enumerate(rows) for b in rows[:index]):
-        found.append(
-            f"Heads make no significant difference to {quality.metric} here: the finalists differ by at most "
-            f"{max(map(mean, rows)) - min(map(mean, rows)):.4g}, and seeds alone spread them by {noise.sd:.4g}."
-        )
-    for label in _NAMES:
-        named = next((finalist for finalist in finalists if label in finalist.labels), None)
-        if named is not None and named is not finalists[chosen]:
-            found.append(_against(finalists[chosen], named, label, quality, noise))
-    return tuple(found)
-
-
-def _exact_findings(finalists: Sequence[Finalist], chosen: int, quality: Objective) -> tuple[str, ...]:
-    found = ["Nothing was trained: each plan was scored once, and equal means exactly equal."]
-    ours = finalists[chosen]
-    for label, name in _NAMES.items():
-        named = next((finalist for finalist in finalists if label in finalist.labels), None)
-        if named is not None and named is not ours:
-            a, b = mean(ours.quality[quality.metric]), mean(named.quality[quality.metric])
-            found.append(
-                f"Against {name} ({named.plan.label}), {ours.plan.label} changes {quality.metric} by {a - b:+.4g} "
-                f"({a:.4g} against {b:.4g})."
-            )
-    return tuple(found)
-
-
-def _against(chosen: Finalist, other: Finalist, label: str, quality: Objective, noise: SeedNoise) -> str:
-    name = _NAMES[label]
-    a, b = chosen.quality[quality.metric], other.quality[quality.metric]
-    gap = mean(a) - mean(b)
-    sure = "significant" if noise.differ(a, b) else "a tie within the noise"
-    others = [param for param, value in chosen.params.items() if other.params.get(param) != value]
-    if others:
-        sure += f"; {' and '.join(others)} changed too, so the change is not of heads alone"
-    return (
-        f"Against {name} ({other.plan.label}), {chosen.plan.label} changes {quality.metric} by {gap:+.4g} "
-        f"({mean(a):.4g} against {mean(b):.4g} over {len(a)} seeds; spread over seeds {noise.sd:.4g}): {sure}."
-    )

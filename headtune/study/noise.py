@@ -1,56 +1,113 @@
-"""Telling a difference in quality from the noise of seeds."""
+"""Telling differences in a metric from the noise of seeds."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean
+from statistics import fmean
 
-from scipy import stats
+import numpy as np
+import numpy.typing as npt
+from scipy import special
 
-LEVEL = 0.05
-"""Two-sided level at which a difference counts as one."""
+Numbers = npt.NDArray[np.float64]
+Row = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedNoise:
-    """The spread of one metric over seeds, pooled over plans.
+    """The spread of one metric over seeds, for each of several plans.
 
-    All plans train on the same seeds, but what a seed does to one plan tells little about another, so seeds are not
-    paired. Pooling assumes that the plans' spreads are alike; with three seeds a plan, no plan's own spread could be
-    trusted more.
+    With few seeds no plan's own spread can be trusted, and with many it should be: each plan's variance is drawn to the
+    pooled one, the less so the more seeds it has, and the less so the more the plans' variances scatter beyond what
+    equal ones would (empirical Bayes; Smyth, 2004, with the prior's freedom by moments, so that a variance of 0 is no
+    harm). Where they scatter no more than that, the pooled one is all there is. Seeds are not paired: all plans train
+    on the same ones, but what a seed does to one plan tells little about another.
 
     Attributes:
-        sd: pooled standard deviation over seeds, in the metric's unit; ``inf`` beyond the finite numbers.
+        sd: pooled standard deviation over seeds, in the metric's unit; NaN where no plan has two seeds.
         freedom: degrees of freedom behind it; 0 where no plan has two seeds, and then nothing can be told apart.
-        exact: whether there is none, since nothing is trained: values differ or are equal.
+        sds: each plan's, drawn to the pooled one, shape (plans,).
+        freedoms: those behind each plan's, at most all of them, shape (plans,).
+        counts: seeds of each plan, shape (plans,).
     """
 
     sd: float
     freedom: int
-    exact: bool = False
+    sds: Numbers
+    freedoms: Numbers
+    counts: Numbers
 
     @classmethod
-    def none(cls) -> "SeedNoise":
-        """No noise at all."""
-        return cls(sd=0.0, freedom=0, exact=True)
+    def of(cls, rows: Sequence[Row]) -> "SeedNoise":
+        """The noise of *rows*: per plan, one value per seed."""
+        scale = max((abs(value) for row in rows for value in row), default=0.0) or 1.0  # squares may overflow
+        counts = np.array([len(row) for row in rows], dtype=np.float64)
+        own = np.maximum(counts - 1, 0)
+        squares = np.array([_squares([value / scale for value in row]) for row in rows])
+        freedom = int(own.sum())
+        if freedom == 0:
+            unknown = np.full(len(rows), math.nan)
+            return cls(sd=math.nan, freedom=0, sds=unknown, freedoms=np.zeros(len(rows)), counts=counts)
+        pooled = float(squares.sum()) / freedom
+        prior = _prior_freedom(squares, own, pooled)
+        if math.isinf(prior):
+            variances, freedoms = np.full(len(rows), pooled), np.full(len(rows), float(freedom))
+        else:
+            variances = (pooled * (prior - 2) + squares) / (prior + own)
+            freedoms = np.minimum(prior + own, freedom)
+        sds = np.sqrt(variances) * scale
+        return cls(sd=math.sqrt(pooled) * scale, freedom=freedom, sds=sds, freedoms=freedoms, counts=counts)
 
-    @classmethod
-    def of(cls, values: Sequence[Sequence[float]]) -> "SeedNoise":
-        """The noise of *values*: per plan, one value per seed."""
-        halves = [value / 2 - mean(row) / 2 for row in values for value in row]  # halved, since they may overflow
-        freedom = sum(len(row) - 1 for row in values if row)
-        return cls(sd=2 * (math.hypot(*halves) / math.sqrt(freedom)) if freedom else math.nan, freedom=freedom)
+    def errors(self, counts: Numbers | None = None) -> Numbers:
+        """Standard errors of differences of means over *counts* seeds, by default those seen; shape (plans, plans)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = self.sds / np.sqrt(self.counts if counts is None else counts)
+        return np.hypot(errors[:, None], errors[None, :])
 
-    def differ(self, a: Sequence[float], b: Sequence[float]) -> bool:
-        """Whether the means of *a* and *b* differ beyond the noise (Student's t, pooled variance, two-sided)."""
-        if not a or not b:
-            return False
-        if self.exact:
-            return mean(a) != mean(b)
-        if self.freedom == 0:
-            return False
-        gap = abs(mean(a) - mean(b))
-        error = self.sd * math.sqrt(1 / len(a) + 1 / len(b))
-        if error == 0:
-            return gap > 0
-        return bool(gap / error > stats.t.ppf(1 - LEVEL / 2, self.freedom))
+    def pair_freedoms(self) -> Numbers:
+        """Degrees of freedom of the differences (Welch, 1947; Satterthwaite, 1946), shape (plans, plans)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = (self.sds / self.sds.max()) ** 2 / self.counts
+            whole = (parts[:, None] + parts[None, :]) ** 2
+            freedoms = whole / (parts[:, None] ** 2 / self.freedoms[:, None] + parts[None, :] ** 2 / self.freedoms)
+        return np.clip(np.nan_to_num(freedoms, nan=self.freedom), 1, self.freedom)
+
+
+def means(rows: Sequence[Row]) -> Numbers:
+    """The mean of each row; NaN for an empty one."""
+    return np.array([fmean(row) if row else math.nan for row in rows])
+
+
+def gaps(rows: Sequence[Row]) -> Numbers:
+    """How much more the mean of each row is than that of each other, shape (plans, plans)."""
+    means_P = means(rows)
+    with np.errstate(over="ignore"):
+        return means_P[:, None] - means_P[None, :]
+
+
+def threshold(freedoms: Numbers, level: float) -> Numbers:
+    """What Student's t exceeds, to either side, with probability *level* under equal means; of the freedoms' shape."""
+    found: Numbers = -special.stdtrit(freedoms, level / 2)  # scipy.stats.t takes a hundred times as long
+    return found
+
+
+def _squares(row: Row) -> float:
+    middle = fmean(row) if row else 0.0
+    return sum((value - middle) ** 2 for value in row)
+
+
+def _prior_freedom(squares: Numbers, own: Numbers, pooled: float) -> float:
+    """How far a plan's variance is drawn to the pooled one, in degrees of freedom; at least 4, and ``inf`` for wholly.
+
+    Sample variances over their mean scatter by 2 / freedom where the true ones are equal, and by c more, times 1 + 2 /
+    freedom, where these scatter by c; true variances that are inversely χ² distributed with d degrees of freedom
+    scatter by 2 / (d − 4).
+    """
+    seen = own > 0
+    plans = int(seen.sum())
+    if plans < 2 or pooled == 0:
+        return math.inf
+    ratios = squares[seen] / own[seen] / pooled
+    scatter = (ratios - 1) ** 2 * plans / (plans - 1)
+    beyond = float((scatter - 2 / own[seen]).sum() / (1 + 2 / own[seen]).sum())
+    return 4 + 2 / beyond if beyond > 0 else math.inf

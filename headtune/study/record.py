@@ -67,6 +67,8 @@ class Finalist:
         tied_with_best: whether its quality is not significantly worse than the best finalist's.
         feasible: whether it meets every constraint, judged on the new profile.
         in_space: whether the search may choose it; a baseline outside of the space is only shown.
+        front_probability: that it is on the front of the finalists that may be recommended, given the noise of the
+            seeds and the intervals of the latencies; 0 for one that may not be, ``None`` where the noise is unknown.
     """
 
     plan: HeadPlan
@@ -80,6 +82,7 @@ class Finalist:
     feasible: bool
     in_space: bool = True
     shorter: Mapping[int, LatencyProfile] = field(default_factory=dict)
+    front_probability: float | None = None
 
     def __repr__(self) -> str:
         values = [f"{metric}={mean(row):.6g}" for metric, row in self.quality.items() if row]
@@ -106,11 +109,18 @@ class Verdict:
         recommended: index into the finalists; ``None`` where nothing is feasible.
         rule: how it was chosen, as a sentence.
         findings: plain sentences for the person: ties, noise, insensitivity to heads.
+        better: differences beyond the noise: a metric of the task → pairs of indices into the finalists, the better
+            one first; of a test metric, whose better direction is unknown, the lower one.
     """
 
     recommended: int | None
     rule: str
     findings: tuple[str, ...] = ()
+    better: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def differ(self, metric: str, a: int, b: int) -> bool:
+        """Whether two finalists differ in a metric of the task beyond the noise."""
+        return bool({(a, b), (b, a)} & set(self.better.get(metric, ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,12 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """How finalists are judged: the *top* plans of the front, each retrained with *seeds* more seeds.
+    """How finalists are judged: retrained with fresh seeds, the more of them the closer they are.
+
+    Attributes:
+        top: plans of the front at most, and as many more at most that may belong on it, given the noise.
+        seeds: that each finalist gets.
+        max_seeds: that one gets at most, where it is not yet told which is better; ``None`` for three times *seeds*.
 
     Raises:
         SpecError: lists every value that has no meaning.
@@ -62,9 +67,24 @@ class VerifyOptions:
 
     top: int = 5
     seeds: int = 3
+    max_seeds: int | None = None
 
     def __post_init__(self) -> None:
-        _keep({"VerifyOptions.top": (self.top, rules.count), "VerifyOptions.seeds": (self.seeds, rules.at_least(0))})
+        _keep(
+            {
+                "VerifyOptions.top": (self.top, rules.count),
+                "VerifyOptions.seeds": (self.seeds, rules.at_least(0)),
+                "VerifyOptions.max_seeds": (self.max_seeds, rules.optional(rules.count)),
+            }
+        )
+        problems = rules.most_seeds(self.seeds, self.max_seeds)
+        if problems:
+            raise SpecError(*rules.sentences([(("VerifyOptions", *keys), told) for keys, told in problems]))
+
+    @property
+    def most(self) -> int:
+        """Seeds that a finalist gets at most."""
+        return 3 * self.seeds if self.max_seeds is None else self.max_seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headtune.search import Ledger, ReplayBroker, Retraining
+from headtune.search import Ledger, ReplayBroker
 from headtune.study.checking import Checked
+from headtune.study.contest import Contest, trained_until
 from headtune.study.failing import nothing_retrained, shortfall
-from headtune.study.finalists import identity
-from headtune.study.judging import judge
+from headtune.study.judging import exactly, judge
+from headtune.study.racing import Pair
 from headtune.study.record import Finalist, Verdict
 from headtune.study.spec import StudySpec
 from headtune.trial.build import named_params
@@ -29,7 +30,10 @@ def verify(
     executor: Executor,
     observer: Observer,
 ) -> tuple[tuple[Finalist, ...], Verdict]:
-    """Time the *chosen* trials' plans again, retrain them, and judge.
+    """Retrain the *chosen* trials' plans, time them again side by side, and judge.
+
+    Those that are close race on with more seeds, up to ``verify.max_seeds``; see :mod:`headtune.study.racing`. Plans
+    that only the noise of the search may have kept off its front are added; see :mod:`headtune.study.nearby`.
 
     With ``verify.seeds: 0`` nothing is retrained, and the search's own single seed is all that is judged by. Where the
     task trains nothing, each plan is scored once more, which leaves its model and its test score. A finalist
@@ -38,26 +42,57 @@ def verify(
     Raises:
         TrialError: no plan that may be recommended was trained to its end; the next start tries them again.
     """
-    seeds = spec.verify.seeds if checked.trains else min(spec.verify.seeds, 1)
-    again = f"seeds each: {seeds}" if checked.trains else "nothing is trained, so each is scored once"
-    observer.phase("verify", f"finalists: {len(chosen)}, {again}")
-    profiled = _profiled(setup, chosen, executor)
-    trainings = _retrained(spec, setup, chosen, seeds, ledger, executor, observer) if seeds else tuple(chosen)
+    seeds, most = (spec.verify.seeds, spec.verify.most) if checked.trains else (min(spec.verify.seeds, 1),) * 2
+    near = spec.verify.top if checked.trains and seeds else 0
+    contest = Contest(ledger.trials(), chosen, spec.objectives, seeds=seeds, most=most, near=near)
+    observer.phase("verify", f"finalists: {len(chosen)}, {_effort(seeds, most, trains=checked.trains)}")
+    trainings = _retrained(spec, setup, contest, ledger, executor, observer) if seeds else tuple(chosen)
+    entrants = contest.entrants(trainings)
+    standing = contest.standing(entrants, trainings)
     finalists, lost, told = [], [], []
-    for trial, seen in zip(chosen, profiled, strict=True):
-        latest = _latest([training for training in trainings if identity(training) == identity(trial)])
+    for trial, seen, look in zip(entrants, _profiled(setup, entrants, executor), standing.looks, strict=True):
+        latest = trained_until(trial, trainings, look)
         good = [training for training in latest if training.outcome is Outcome.OK]
         bad = [training for training in latest if training.outcome is not Outcome.OK]
         finalists.append(_finalist(trial, seen, setup, checked, good))
         if bad:
             lost += bad if finalists[-1].able else []
             told.append(shortfall(_name(trial), bad, len(latest)))
-    judged = [finalist for finalist in finalists if finalist.seeds]
-    if any(finalist.able for finalist in finalists) and not any(finalist.able for finalist in judged):
+    if any(finalist.able for finalist in finalists) and not any(one.able and one.seeds for one in finalists):
         ledger.remember(_AGAIN, max(training.number for training in trainings))
         raise nothing_retrained(lost, spec.output)
-    marked, verdict = judge(judged, spec.objectives, budget=bool(spec.limits), exact=not checked.trains)
+    found = contest.better(entrants, standing, trainings) if checked.trains else exactly(finalists, spec.objectives)
+    marked, verdict = _judged(spec, checked, finalists, found, standing.best)
     return marked, replace(verdict, findings=(*told, *verdict.findings))
+
+
+def _effort(seeds: int, most: int, *, trains: bool) -> str:
+    if not trains:
+        return "nothing is trained, so each is scored once"
+    return f"seeds each: {seeds}" if most == seeds else f"seeds each: {seeds}, up to {most} where they are close"
+
+
+def _judged(
+    spec: StudySpec,
+    checked: Checked,
+    finalists: Sequence[Finalist],
+    better: Mapping[str, frozenset[Pair]],
+    best: int | None,
+) -> tuple[tuple[Finalist, ...], Verdict]:
+    """The verdict on those finalists that were trained at all."""
+    place = {old: new for new, old in enumerate(index for index, one in enumerate(finalists) if one.seeds)}
+    kept = {
+        metric: frozenset((place[a], place[b]) for a, b in pairs if a in place and b in place)
+        for metric, pairs in better.items()
+    }
+    return judge(
+        [finalists[index] for index in place],
+        spec.objectives,
+        budget=bool(spec.limits),
+        better=kept,
+        best=None if best is None else place.get(best),
+        exact=not checked.trains,
+    )
 
 
 def _profiled(setup: TrialSetup, chosen: Sequence[TrialRecord], executor: Executor) -> list[Profiled]:
@@ -70,22 +105,12 @@ def _profiled(setup: TrialSetup, chosen: Sequence[TrialRecord], executor: Execut
 
 
 def _retrained(
-    spec: StudySpec,
-    setup: TrialSetup,
-    chosen: Sequence[TrialRecord],
-    seeds: int,
-    ledger: Ledger,
-    executor: Executor,
-    observer: Observer,
+    spec: StudySpec, setup: TrialSetup, contest: Contest, ledger: Ledger, executor: Executor, observer: Observer
 ) -> tuple[TrialRecord, ...]:
     again = ledger.recall(_AGAIN)
     broker = ReplayBroker(
         ledger,
-        [
-            Retraining(plan=trial.plan, params=trial.params, repeat=repeat, label=trial.label, in_space=trial.in_space)
-            for repeat in range(1, seeds + 1)
-            for trial in chosen
-        ],
+        contest.wanted,
         seed=spec.seed,
         epochs=spec.search.epochs,
         concurrent=executor.slots,
@@ -94,12 +119,6 @@ def _retrained(
     )
     executor.run(broker, setup)
     return ledger.verify_trials()
-
-
-def _latest(trainings: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The last training of each repeat, in the order of the repeats."""
-    by_repeat = {training.repeat: training for training in trainings}
-    return [by_repeat[repeat] for repeat in sorted(by_repeat)]
 
 
 def _finalist(

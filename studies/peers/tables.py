@@ -45,12 +45,16 @@ def timings_file(name: str) -> Path:
     return FOLDER / f"{name}_latency.csv"
 
 
+def read_trainings(file: Path) -> tuple[Training, ...]:
+    """Every training of a file."""
+    return tuple(
+        Training(plan, int(seed), float(final), tuple(map(float, curve))) for plan, seed, final, *curve in read(file)
+    )
+
+
 def trainings(name: str) -> tuple[Training, ...]:
     """Every training that was recorded so far."""
-    rows = read(trainings_file(name))
-    return tuple(
-        Training(plan, int(seed), float(final), tuple(map(float, curve))) for plan, seed, final, *curve in rows
-    )
+    return read_trainings(trainings_file(name))
 
 
 def timings(name: str) -> tuple[Timing, ...]:

@@ -46,7 +46,7 @@ def study(tmp_path: Path) -> Path:
         "  - {metric: quality, direction: maximize}\n"
         "  - {metric: parameters, direction: minimize}\n"
         "search: {trials: 6, epochs: 2, sampler: random, stop_early: false}\n"
-        "verify: {top: 2, seeds: 1}\n"
+        "verify: {top: 2, seeds: 1, max_seeds: 1}\n"
         "resources: {executor: inline}\n"
         "output: out\n"
     )

@@ -66,6 +66,13 @@ Problems = Callable[..., dict[str, str]]
         ({"search": {"stop_early": "yes"}}, "search.stop_early", "must be true or false (got 'yes')"),
         ({"verify": {"seeds": -1}}, "verify.seeds", "must be at least 0 (got -1)"),
         ({"verify": {"top": 0}}, "verify.top", "must be at least 1 (got 0)"),
+        ({"verify": {"seeds": 4, "max_seeds": 3}}, "verify.max_seeds", "must be at least seeds, 4 (got 3)"),
+        (
+            {"verify": {"seeds": 0, "max_seeds": 3}},
+            "verify.max_seeds",
+            "must be left out under `seeds: 0`, which retrains nothing (got 3)",
+        ),
+        ({"verify": {"max_seeds": 0}}, "verify.max_seeds", "must be auto or a whole number of at least 1 (got 0)"),
         (
             {"resources": {"gpus": 1.5}},
             "resources.gpus",
@@ -115,7 +122,7 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
         stop_early=search.stop_early,
     )
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
-    assert (latency.threads, resources.concurrent) == ("auto", "auto")
+    assert (latency.threads, resources.concurrent, verify.max_seeds) == ("auto", "auto", "auto")
     assert LatencyProtocol() == LatencyProtocol(**{**latency.model_dump(), "threads": None})
     assert Resources() == Resources(
         cpus=resources.cpus, gpus=resources.gpus, cluster=resources.cluster, node=resources.node

@@ -180,6 +180,7 @@ class World:
             test={"test_accuracy": tuple(value - 0.006 for value in values)},
             tied_with_best=fmean(values) > 0.955,
             feasible=trial.feasible,
+            front_probability=0.25 if self.seeds > 1 else None,
         )
 
     def verification(self, finalists: Sequence[Finalist], first: int) -> tuple[TrialRecord, ...]:
@@ -196,6 +197,13 @@ class World:
             for index, finalist in enumerate(finalists)
             for repeat in range(self.seeds)
         )
+
+    def better(self, finalists: Sequence[Finalist]) -> dict[str, tuple[tuple[int, int], ...]]:
+        """Differences of more than 0.02, the better one first."""
+        means = [fmean(one.quality["val_accuracy"]) for one in finalists]
+        every = range(len(means))
+        found = tuple((a, b) for a in every for b in every if means[a] > means[b] + 0.02)
+        return {"val_accuracy": found, "test_accuracy": tuple((b, a) for a, b in found)}
 
     def study(self, *, verified: bool = True) -> StudyRecord:
         trials = self.searched()
@@ -241,6 +249,7 @@ class World:
                 recommended=best,
                 rule="the fastest plan whose val_accuracy is not significantly worse than that of the best",
                 findings=("Against the rule of thumb, the recommended plan gains 0.07 of val_accuracy: significant.",),
+                better=self.better(finalists),
             )
             if finalists
             else None,

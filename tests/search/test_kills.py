@@ -13,7 +13,7 @@ from types import ModuleType
 import optuna
 import pytest
 
-from headtune.search import Ledger, ReplayBroker, Retraining, SearchBroker, SearchRules
+from headtune.search import Ledger, ReplayBroker, Retraining, SearchBroker, SearchRules, Wanted
 from headtune.trial import Silent, TrialRecord
 
 TRIALS = 24
@@ -44,8 +44,10 @@ def drive_in_a_fork(kit: ModuleType, url: str, *, slots: int, verify: bool, obse
             search = SearchBroker(ledger, kit.space_of(), rules, baselines=baselines, observer=observer)
             kit.drive(search, kit.Problem(limit=7.0), slots=slots)
             if verify:
-                wanted = [Retraining(plan=kit.plan_of(8, 8, 8, 8), repeat=repeat) for repeat in range(1, 7)]
-                replay = ReplayBroker(ledger, wanted, seed=0, epochs=4, concurrent=slots, observer=observer)
+                needed = [Retraining(plan=kit.plan_of(8, 8, 8, 8), repeat=repeat) for repeat in range(1, 7)]
+                replay = ReplayBroker(
+                    ledger, lambda _: Wanted(needed=needed), seed=0, epochs=4, concurrent=slots, observer=observer
+                )
                 kit.drive(replay, kit.Problem(), slots=slots)
         code = 0
     finally:

@@ -1,12 +1,13 @@
+from collections.abc import Sequence
 from types import ModuleType
 
 import optuna
 import pytest
 
-from headtune.search import Ledger, ReplayBroker, Retraining
+from headtune.search import Ledger, ReplayBroker, Retraining, Wanted
 from headtune.search.draft import Draft
 from headtune.search.seeds import trial_seed
-from headtune.trial import Outcome, Signal, TrialResult
+from headtune.trial import Outcome, Signal, TrialRecord, TrialResult
 
 
 def requests(kit: ModuleType, repeats: int = 2) -> list[Retraining]:
@@ -19,7 +20,7 @@ def requests(kit: ModuleType, repeats: int = 2) -> list[Retraining]:
 
 
 def broker(kit: ModuleType, ledger: Ledger, repeats: int = 2, **changes: object) -> ReplayBroker:
-    return ReplayBroker(ledger, requests(kit, repeats), **({"seed": 7, "epochs": 4} | changes))  # type: ignore[arg-type]
+    return ReplayBroker(ledger, lambda _: Wanted(needed=requests(kit, repeats)), **({"seed": 7, "epochs": 4} | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -86,7 +87,7 @@ def test_failed_trainings_are_tried_again_up_to_the_given_number(kit: ModuleType
 def test_a_training_left_over_from_another_verification_is_not_done(kit: ModuleType, ledger: Ledger) -> None:
     broker(kit, ledger).propose()
     only = [Retraining(plan=kit.plan_of(1, 1, 1, 1), repeat=1)]
-    assert kit.drive(ReplayBroker(ledger, only, seed=0, epochs=4), kit.Problem()) == 1
+    assert kit.drive(ReplayBroker(ledger, lambda _: Wanted(needed=only), seed=0, epochs=4), kit.Problem()) == 1
     assert [record.plan for record in ledger.verify_trials()] == [kit.plan_of(1, 1, 1, 1)]
 
 
@@ -123,4 +124,34 @@ def test_test_scores_are_kept(kit: ModuleType, ledger: Ledger) -> None:
 
 def test_the_same_training_asked_for_twice_is_done_once(kit: ModuleType, ledger: Ledger) -> None:
     twice = [*requests(kit), *requests(kit)]
-    assert kit.drive(ReplayBroker(ledger, twice, seed=0, epochs=4), kit.Problem()) == 4
+    assert kit.drive(ReplayBroker(ledger, lambda _: Wanted(needed=twice), seed=0, epochs=4), kit.Problem()) == 4
+
+
+def test_what_is_wanted_follows_from_what_ended(kit: ModuleType, ledger: Ledger) -> None:
+    first, *_, last = requests(kit)
+    listener = kit.Listener()
+
+    def decide(trainings: Sequence[TrialRecord]) -> Wanted:
+        return Wanted(needed=[first, last] if trainings else [first])
+
+    replay = ReplayBroker(ledger, decide, seed=7, epochs=4, observer=listener)
+    assert kit.drive(replay, kit.Problem()) == 2
+    assert [record.repeat for record in ledger.verify_trials()] == [first.repeat, last.repeat]
+    assert listener.plans == [(1, 0), (2, 0)]
+
+
+def test_slots_that_would_wait_for_the_last_needed_training_go_ahead(kit: ModuleType, ledger: Ledger) -> None:
+    first, second, third, _ = requests(kit)
+
+    def decide(trainings: Sequence[TrialRecord]) -> Wanted:
+        return Wanted(needed=[first], ahead=[second, third])
+
+    replay = ReplayBroker(ledger, decide, seed=7, epochs=4, concurrent=2)
+    needed, ahead = replay.propose(), replay.propose()
+    assert (needed.repeat, ahead.repeat) == (first.repeat, second.repeat)
+    assert replay.propose() is Signal.WAIT
+    result = TrialResult(outcome=Outcome.OK, message="", metrics={"val_accuracy": 0.5})
+    replay.finish(needed.number, result)
+    assert replay.propose() is Signal.WAIT  # nothing is needed any more, so nothing goes ahead
+    replay.finish(ahead.number, result)
+    assert replay.propose() is Signal.DONE

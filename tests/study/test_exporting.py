@@ -30,13 +30,13 @@ def keeping(make_spec: MakeSpec, args: dict[str, Any] | None = None, **changes: 
         "weights": "keep",
         "objectives": (LIKENESS, PARAMETERS),
         "trials": 6,
-        "verify": VerifyOptions(top=2, seeds=1),
+        "verify": VerifyOptions(top=2, seeds=1, max_seeds=1),
     }
     return make_spec(**values | changes)
 
 
 def test_the_recommended_model_is_the_one_that_the_verification_trained(make_spec: MakeSpec) -> None:
-    spec = make_spec({"test": True}, trials=5, verify=VerifyOptions(top=2, seeds=2))
+    spec = make_spec({"test": True}, trials=5, verify=VerifyOptions(top=2, seeds=2, max_seeds=2))
     record = search(spec)
     assert record.verdict is not None
     assert record.verdict.recommended is not None

@@ -41,7 +41,7 @@ def test_more_trials_other_verification_and_resources_are_not_in_it(make_spec: M
     spec = make_spec()
     other = replace(
         make_spec(trials=99, sampler="gp"),
-        verify=VerifyOptions(top=9, seeds=9),
+        verify=VerifyOptions(top=9, seeds=9, max_seeds=9),
         resources=Resources(concurrent=7),
         executor="ray",
     )

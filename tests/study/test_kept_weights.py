@@ -47,7 +47,7 @@ def keeping(make_spec: MakeSpec, args: dict[str, Any] | None = None, **changes: 
         "objectives": GOALS,
         "trials": 20,
         "sampler": "auto",
-        "verify": VerifyOptions(top=4, seeds=3),
+        "verify": VerifyOptions(top=4, seeds=3, max_seeds=3),
     }
     return make_spec(**values | changes)
 
@@ -142,7 +142,9 @@ def test_grouped_heads_go_as_groups_or_alike_and_are_merged(make_spec: MakeSpec)
 
 @pytest.mark.slow
 def test_where_the_task_trains_pruned_models_are_trained_on(make_spec: MakeSpec) -> None:
-    record = search(keeping(make_spec, {"trains": True}, trials=6, epochs=3, verify=VerifyOptions(top=2, seeds=2)))
+    record = search(
+        keeping(make_spec, {"trains": True}, trials=6, epochs=3, verify=VerifyOptions(top=2, seeds=2, max_seeds=2))
+    )
     assert record.trains
     for trial in record.trials:
         assert len(trial.curve) == 3

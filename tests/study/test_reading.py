@@ -17,7 +17,7 @@ MakeSpec = Callable[..., StudySpec]
 
 
 def test_a_finished_study_is_read_as_search_returned_it_also_when_its_task_is_gone(make_spec: MakeSpec) -> None:
-    spec = make_spec(trials=3, epochs=1, verify=VerifyOptions(top=1, seeds=1))
+    spec = make_spec(trials=3, epochs=1, verify=VerifyOptions(top=1, seeds=1, max_seeds=1))
     record = search(spec)
     gone = replace(spec, task=replace(spec.task, target="nowhere.py:task"))  # type: ignore[type-var]
     assert read(gone) == record

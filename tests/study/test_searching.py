@@ -80,7 +80,7 @@ def test_the_space_is_exhausted_and_no_plan_repeats(make_spec: MakeSpec) -> None
 
 
 def test_finalists_are_retrained_with_fresh_seeds_and_scored_on_the_test_data(make_spec: MakeSpec) -> None:
-    record = search(make_spec({"test": True}, trials=6, verify=VerifyOptions(top=2, seeds=2)))
+    record = search(make_spec({"test": True}, trials=6, verify=VerifyOptions(top=2, seeds=2, max_seeds=2)))
     assert len(record.verify_trials) == 2 * len(record.finalists)
     search_seeds = {trial.seed for trial in record.trials}
     fresh = {trial.seed for trial in record.verify_trials}
@@ -265,7 +265,7 @@ def test_a_baseline_outside_of_the_space_is_marked_everywhere_and_never_recommen
 ) -> None:
     # Under head_dim the rule of thumb, 1-1, is the smallest plan by far.
     space = SpaceOptions(hold="head_dim", heads=(2, 3))
-    spec = make_spec(space=space, trials=7, epochs=1, verify=VerifyOptions(top=9, seeds=1))
+    spec = make_spec(space=space, trials=7, epochs=1, verify=VerifyOptions(top=9, seeds=1, max_seeds=1))
     record = search(spec, Narrator())
     outside = {trial.plan.label for trial in record.trials if trial.plan.label not in ("2-2", "2-3", "3-2", "3-3")}
     assert outside == {"4-4", "1-1"}

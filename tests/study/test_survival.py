@@ -27,7 +27,7 @@ objectives:
   - {{metric: quality, direction: maximize}}
   - {{metric: parameters, direction: minimize}}
 search: {{trials: {TRIALS}, epochs: 4, sampler: tpe, stop_early: false}}
-verify: {{top: 2, seeds: 1}}
+verify: {{top: 2, seeds: 1, max_seeds: 1}}
 output: out
 """
 

@@ -26,7 +26,12 @@ SMALL = SpaceOptions(hold="width", heads=(2, 4))
 def faulty(make_spec: MakeSpec, bad: dict[str, str], *spared: int, seeds: int = 2, **changes: object) -> StudySpec:
     """A study whose trainings fail with every seed but the search's and the *spared* ones."""
     args = {"bad": bad, "spared": [FIRST, *spared]}
-    changes = {"space": SMALL, "trials": 6, "epochs": 1, "verify": VerifyOptions(top=4, seeds=seeds)} | changes
+    changes = {
+        "space": SMALL,
+        "trials": 6,
+        "epochs": 1,
+        "verify": VerifyOptions(top=4, seeds=seeds, max_seeds=seeds or None),
+    } | changes
     return make_spec(args, **changes)
 
 
