@@ -96,12 +96,10 @@ class StudyFile(Section):
         space = info.data.get("space")
         params = space.params if isinstance(space, SpaceSection) else {}
         real = [name for name, param in params.items() if isinstance(param, ParamRangeSection) and param.is_real]
+        weights = space.weights if isinstance(space, SpaceSection) else ""
         problems = [
             (("sampler",), rules.grid(search.sampler, real)),
-            (
-                ("evaluator",),
-                rules.supernet(search.evaluator, space.weights if isinstance(space, SpaceSection) else ""),
-            ),
+            (("evaluator",), rules.supernet(search.evaluator, weights)),
         ]
         if problems := [problem for problem in problems if problem[1]]:
             raise broken(problems)

@@ -77,7 +77,7 @@ class SearchBroker:
         space: the legal plans.
         rules: how the search goes.
         baselines: name → plan, trained first, in full, never stopped; a plan with several names is trained once.
-        shortlist: what is trained after them, in this order, with the params' baseline values; no sampler proposes then.
+        shortlist: trained after them, in this order, with the params' baseline values; no sampler proposes then.
         observer: hears of every change.
 
     Raises:

@@ -31,7 +31,7 @@ def shortlist_of(
     Raises:
         MetricError: ``evaluate`` does not say what is an objective.
         TaskError: one of the task's functions failed.
-        TrialError: the training diverged, or no plan that it scored is any good.
+        TrialError: the training diverged.
     """
     if spec.search.evaluator == "train":
         return None
@@ -103,7 +103,7 @@ def _reaches(model: LatencyModel, space: SearchSpace) -> bool:
 
 
 def _may_be_feasible(one: PlanScore, setup: TrialSetup, costs: PlanCosts) -> bool:
-    """Whether no limit is broken for sure: parameters are known; a prediction counts where its whole interval breaks."""
+    """Whether no limit is broken for sure: parameters are known, of a prediction the whole interval counts."""
     for metric, most in setup.limits.items():
         if metric == "parameters" and one.costs[metric] > most:
             return False

@@ -102,7 +102,9 @@ class _Training:
     def __init__(
         self, setup: TrialSetup, task: Task, net: Supernet, space: SearchSpace, costs: PlanCosts, seed: int
     ) -> None:
-        assert task.loss is not None and task.batches is not None and task.evaluate is not None
+        assert task.loss is not None
+        assert task.batches is not None
+        assert task.evaluate is not None
         self._setup, self._net, self._space, self._costs, self._seed = setup, net, space, costs, seed
         self._batches, self._evaluate = task.batches, task.evaluate
         fit = task.train if isinstance(task.train, Fit) else None

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from headtune.heads import AttentionSite, HeadPlan, SearchSpace, SpaceOptions
-from headtune.pareto import Objective
+from headtune.pareto import Objective, ParetoFront
 from headtune.trial.plan_costs import PlanCosts
 from headtune.trial.plan_scores import PlanScore, scored
 
@@ -41,8 +41,10 @@ def test_of_a_large_space_a_sample_gathers_at_the_front() -> None:
     assert len({one.plan for one in found}) == len(found) == 300
     assert {space.smallest, space.largest} <= {one.plan for one in found}
     rng = Random(1)
-    by_chance = max(planted(space.sample(rng)).quality["quality"] for _ in range(300))
-    assert max(one.quality["quality"] for one in found) > by_chance + 2
+    by_chance = ParetoFront.of(GOALS, [(planted(plan).values(GOALS), plan) for plan in map(space.sample, [rng] * 300)])
+    front = ParetoFront.of(GOALS, [(one.values(GOALS), one.plan) for one in found])
+    corner = (-40.0, 600.0)
+    assert front.hypervolume(corner) > 1.05 * by_chance.hypervolume(corner)
 
 
 def test_plans_that_cannot_be_compared_do_not_end_it() -> None:
