@@ -261,6 +261,13 @@ def kept_weights(weights: str, hold: str, head_dims: Mapping[tuple[str, ...], ob
     ]
 
 
+def supernet(evaluator: str, weights: str) -> str:
+    """What is wrong with how plans are evaluated, where their *weights* are those of a trained model."""
+    if evaluator == "supernet" and weights == "keep":
+        return "must be train under `weights: keep`: a supernet trains all plans at once, from fresh weights"
+    return ""
+
+
 def gpus_for(device: str, executor: str, gpus: float) -> str:
     """What is wrong with a trial's GPUs where latency is measured on *device*."""
     unseen = device.startswith("cuda") and executor == "ray" and gpus == 0

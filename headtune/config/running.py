@@ -59,6 +59,7 @@ class SearchSection(Section):
     sampler: Literal["auto", "tpe", "gp", "nsga2", "random", "grid"] = "auto"
     epochs: Count = 10
     stop_early: bool = True
+    evaluator: Literal["train", "supernet"] = "train"
 
 
 class VerifySection(Section):

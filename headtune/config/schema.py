@@ -92,13 +92,17 @@ class StudyFile(Section):
 
     @field_validator("search")
     @classmethod
-    def _grid_is_finite(cls, search: SearchSection, info: ValidationInfo) -> SearchSection:
+    def _space_can_be_searched(cls, search: SearchSection, info: ValidationInfo) -> SearchSection:
         space = info.data.get("space")
         params = space.params if isinstance(space, SpaceSection) else {}
         real = [name for name, param in params.items() if isinstance(param, ParamRangeSection) and param.is_real]
-        unlisted = rules.grid(search.sampler, real)
-        if unlisted:
-            raise broken([(("sampler",), unlisted)])
+        weights = space.weights if isinstance(space, SpaceSection) else ""
+        problems = [
+            (("sampler",), rules.grid(search.sampler, real)),
+            (("evaluator",), rules.supernet(search.evaluator, weights)),
+        ]
+        if problems := [problem for problem in problems if problem[1]]:
+            raise broken(problems)
         return search
 
     @field_validator("resources")

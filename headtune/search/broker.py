@@ -77,6 +77,7 @@ class SearchBroker:
         space: the legal plans.
         rules: how the search goes.
         baselines: name → plan, trained first, in full, never stopped; a plan with several names is trained once.
+        shortlist: trained after them, in this order, with the params' baseline values; no sampler proposes then.
         observer: hears of every change.
 
     Raises:
@@ -90,6 +91,7 @@ class SearchBroker:
         rules: SearchRules,
         *,
         baselines: Mapping[str, HeadPlan],
+        shortlist: Sequence[HeadPlan] | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._ledger = ledger
@@ -110,6 +112,7 @@ class SearchBroker:
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         drafts = _drafts(baselines, space, rules)
         self._awaited, left_out = drafts[: rules.trials], drafts[rules.trials :]
+        self._shortlist = None if shortlist is None else _listed(shortlist, rules)
         self._budget = Budget(
             trials=rules.trials,
             concurrent=rules.concurrent,
@@ -232,10 +235,16 @@ class SearchBroker:
             return found
         if self._course.running:
             return Signal.WAIT
-        return self._end("every combination in the space was tried" if room > 0 else "")
+        tried = "every combination in the space was tried"
+        if self._shortlist is not None:
+            tried = "every plan of the shortlist was tried"
+        return self._end(tried if room > 0 else "")
 
     def _fresh(self, left: int) -> Draft | None:
-        """What the sampler proposes while trials are left to be begun."""
+        """The next of the shortlist, or what the sampler proposes, while trials are left to be begun."""
+        if self._shortlist is not None:
+            started = {trial_key(record.plan, record.params) for record in self._course.records}
+            return next((draft for draft in self._shortlist if draft.key not in started), None)
         records = self._course.records
         choice = self._proposer.choose(records, left)
         if choice.name != self._sampler:
@@ -305,3 +314,9 @@ def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: Search
         Draft(kind="baseline", label=name, plan=plan, params=params, in_space=plan in space)
         for plan, name in first.items()
     ]
+
+
+def _listed(shortlist: Sequence[HeadPlan], rules: SearchRules) -> list[Draft]:
+    """The trainings of a shortlist."""
+    params = {name: param.baseline for name, param in rules.params.items()}
+    return [Draft(kind="search", plan=plan, params=params) for plan in shortlist]

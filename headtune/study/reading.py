@@ -20,6 +20,7 @@ from headtune.study.facts import (
 from headtune.study.fingerprint import versions
 from headtune.study.preparing import needs, protocol_of
 from headtune.study.record import StudyRecord
+from headtune.study.shared_scores import supernet_of
 from headtune.study.spec import StudySpec
 from headtune.timing import LatencyProtocol
 
@@ -102,4 +103,5 @@ def record_of(view: Ledger | LedgerView) -> StudyRecord:
         ranking=None if ranking is None else HeadRanking.from_json(ranking),
         trains=checked.get("trains", True),
         influences=tuple(map(Influence.from_json, view.recall("influences") or ())),
+        supernet=supernet_of(view),
     )

@@ -1,7 +1,7 @@
 """The life of a study: check, profile, search, verify. Running it again continues where it stopped."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from headtune.errors import OtherDeviceError
 from headtune.search import Ledger, influences
@@ -11,6 +11,7 @@ from headtune.study.failing import misfit, nothing_trained
 from headtune.study.finalists import choose_finalists
 from headtune.study.reading import record_of
 from headtune.study.record import StudyRecord
+from headtune.study.shortlisting import agreement_findings, shortlist_of
 from headtune.study.spec import StudySpec
 from headtune.study.verifying import verify
 from headtune.trial import Observer, Outcome, Silent, TrialRecord
@@ -47,8 +48,9 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     executor = executor_of(spec, observer)
     try:
         setup = prepare(spec, checked, ledger, executor, observer)
+        shortlist = shortlist_of(spec, checked, ledger, setup, executor, observer)
         observer.phase("search", f"trials: {spec.search.trials}, legal plans: {checked.space.size:,}")
-        broker = broker_of(spec, checked, ledger, setup, executor.slots, observer)
+        broker = broker_of(spec, checked, ledger, setup, executor.slots, observer, shortlist)
         executor.run(broker, setup)
         if broker.misfit:
             ledger.abandon()
@@ -63,7 +65,7 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     finally:
         executor.close()
     ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])
-    ledger.remember("verdict", asdict(verdict))
+    ledger.remember("verdict", asdict(replace(verdict, findings=(*verdict.findings, *agreement_findings(ledger)))))
     ledger.remember("finished", _wish(spec))
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import Diverged, StopTrial, TaskError
-from headtune.trial.fitting import Fit, FitOptions, adamw, to_device, warmup_cosine
+from headtune.trial.descent import FitOptions, adamw, warmup_cosine
+from headtune.trial.fitting import Fit, to_device
 from headtune.trial.messages import Measurement
 from headtune.trial.run import Run
 
