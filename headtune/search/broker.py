@@ -144,6 +144,11 @@ class SearchBroker:
         """Why latencies cannot be compared where the trials ran, so that the search ended; empty where they can."""
         return self._misplaced
 
+    @property
+    def believed(self) -> Mapping[int, float]:
+        """Number of a finished trial → its quality as the search believes it, without the noise of its seed."""
+        return self._proposer.believed(self._course.records)
+
     def propose(self) -> TrialRequest | Signal:
         """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
         if self._misfit or self._misplaced:

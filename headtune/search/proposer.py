@@ -82,6 +82,10 @@ class Proposer:
                 return Draft(kind="search", plan=plan, params=params)
         return None
 
+    def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
+        """Number → quality without the noise of seeds, of finished trials; empty where no surrogate knows it."""
+        return {} if self._surrogate is None else self._surrogate.believed(records)
+
     def resume(self, records: Sequence[TrialRecord]) -> Draft | None:
         """The paused training that is worth going on with most; ``None`` where none is."""
         return self._steered(records, fresh=False)

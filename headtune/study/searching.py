@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from headtune.errors import OtherDeviceError
-from headtune.search import Ledger, influences
+from headtune.search import Ledger, SearchBroker, influences
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
 from headtune.study.failing import misfit, nothing_trained
@@ -58,7 +58,7 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         if broker.misplaced:
             raise OtherDeviceError(broker.misplaced)
         trials = ledger.trials()
-        chosen = _finalists(spec, trials, ledger, broker.ending)
+        chosen = _finalists(spec, trials, ledger, broker)
         mattered = influences(trials, checked.space, spec.params, spec.objectives, seed=spec.seed)
         ledger.remember("influences", [asdict(one) for one in mattered])
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
@@ -69,7 +69,9 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     ledger.remember("finished", _wish(spec))
 
 
-def _finalists(spec: StudySpec, trials: Sequence[TrialRecord], ledger: Ledger, ending: str) -> tuple[TrialRecord, ...]:
+def _finalists(
+    spec: StudySpec, trials: Sequence[TrialRecord], ledger: Ledger, broker: SearchBroker
+) -> tuple[TrialRecord, ...]:
     """The trials to judge again.
 
     Raises:
@@ -77,5 +79,6 @@ def _finalists(spec: StudySpec, trials: Sequence[TrialRecord], ledger: Ledger, e
     """
     if not any(trial.outcome is Outcome.OK for trial in trials):
         ledger.abandon()
-        raise nothing_trained(trials, ending, spec.output)
-    return choose_finalists(trials, spec.objectives, ledger.recall("reference_point"), spec.verify.top)
+        raise nothing_trained(trials, broker.ending, spec.output)
+    reference = ledger.recall("reference_point")
+    return choose_finalists(trials, spec.objectives, reference, spec.verify.top, broker.believed)

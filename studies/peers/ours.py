@@ -10,6 +10,7 @@ from world import LATENCY, World
 
 from headtune.heads.baseline import baselines
 from headtune.search import Ledger, SearchBroker, SearchRules
+from headtune.study.finalists import front_of
 from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
 
 
@@ -99,10 +100,9 @@ class _Theatre:
         self.broker.finish(request.number, TrialResult(outcome=Outcome.OK, message="", metrics=final))
 
     def _claimed(self) -> list[str]:
-        """The front of what was trained to the end and is feasible."""
-        goals = self.world.table.objectives
-        offers = [record for record in self.ledger.trials() if record.on_offer]
-        return self.world.front({one.plan.label: [one.metrics[goal.metric] for goal in goals] for one in offers})
+        """The front that finalists are taken from."""
+        trials, goals = self.ledger.trials(), self.world.table.objectives
+        return [trial.plan.label for trial in front_of(trials, goals, self.broker.believed).items]
 
 
 HEADTUNE: dict[str, Search] = {"headtune": Setting(SearchRules(trials=1, epochs=1))}

@@ -70,7 +70,6 @@ RECORDINGS = {
         epochs=12,
         quality=Objective(metric="val_loss", direction="minimize"),
         batch_size=32,
-        seeds=6,
     ),
     "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),
     "text_head_dim": Recording(

@@ -83,8 +83,8 @@ class World:
         """The *repeat*-th world of a table."""
         seeds = list(range(table.recording.seeds))
         Random(repeat).shuffle(seeds)
-        half = len(seeds) // 2
-        return cls(table, tuple(seeds[half:]), tuple(seeds[:half]), budget)
+        judges = len(seeds) // 2 + 1
+        return cls(table, tuple(seeds[judges:]), tuple(seeds[:judges]), budget)
 
     def feasible(self, plan: str) -> bool:
         """Whether the plan is fast enough."""

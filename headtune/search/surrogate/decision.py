@@ -97,12 +97,11 @@ class Surrogate:
             barred: plans that are not to be begun.
             fresh: whether a new training may be begun.
         """
-        seen = [Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None]
-        outlook = Outlook(self.codec, self.goal, self.cost, self.limits, seen)
+        outlook = self._outlook(records)
         new = self._new(outlook, barred, rng) if fresh else []
         if not outlook.finished:
             return Move(rng.choice(new), None, None) if new else None
-        paused = [one for one in seen if one.record.outcome is Outcome.PAUSED]
+        paused = [one for one in outlook.seen if one.record.outcome is Outcome.PAUSED]
         if not new and not paused:
             return None
         moves = [Move(code, None, self._pause_after(0)) for code in new]
@@ -111,6 +110,18 @@ class Surrogate:
         price = [self._price(0)] * len(new) + [self._price(one.record.curve[-1][0]) for one in paused]
         pick = int(np.argmax(gain / np.array(price)))
         return moves[pick] if fresh or gain[pick] > TRIFLE * whole else None
+
+    def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
+        """Number of each finished trial in the space → its quality without the noise of its seed, as is believed."""
+        outlook = self._outlook(records)
+        if not outlook.finished:
+            return {}
+        losses = outlook.quality([one.encoded for one in outlook.finished]).tolist()
+        return {one.record.number: self.goal.loss(loss) for one, loss in zip(outlook.finished, losses, strict=True)}
+
+    def _outlook(self, records: Sequence[TrialRecord]) -> Outlook:
+        seen = [Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None]
+        return Outlook(self.codec, self.goal, self.cost, self.limits, seen)
 
     def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
         """Combinations that were never tried."""

@@ -68,7 +68,7 @@ class Outlook:
     def of(self, every: Sequence[Encoded]) -> Belief:
         """What is expected of *every* combination."""
         points = features(every, self.codec.distributions)
-        quality, doubt = self._quality().predict(points)
+        quality, doubt = self._process().predict(points)
         cost = np.zeros(len(every)) if self.cost is None else self._cost(self.cost, points)
         allowed = np.ones(len(every))
         for name in self.limits:
@@ -77,7 +77,11 @@ class Outlook:
             allowed *= self._chance(points, {one.record.number: _failure(one.record) for one in self.seen})
         return Belief(quality, doubt, cost, allowed)
 
-    def _quality(self) -> GaussianProcess:
+    def quality(self, every: Sequence[Encoded]) -> Array:
+        """(M,) expected loss in quality of *every* combination."""
+        return self._process().predict(features(every, self.codec.distributions))[0]
+
+    def _process(self) -> GaussianProcess:
         """Finished trainings as they ended, open ones as their curves foretell."""
         whole, metric = self.finished, self.goal.metric
         rows = list(whole)
