@@ -9,6 +9,7 @@ import pytest
 from headtune.errors import MetricError, SpecError, TaskError
 from headtune.heads import Limit, SpaceOptions
 from headtune.pareto import Objective
+from headtune.report.front_rows import front_table
 from headtune.report.page import render_page
 from headtune.study import SearchOptions, StudySpec, read, search
 from headtune.study.driver import open_ledger
@@ -75,8 +76,9 @@ def test_how_well_it_agrees_with_trainings_is_in_the_record_the_verdict_and_the_
     sentence = "have a rank correlation of 1.00 (Spearman, 8 plans)."
     assert record.verdict is not None
     assert record.verdict.findings[-1].endswith(sentence)
-    assert sentence in render_page(record)
-    assert "scored 25 plans" in render_page(record)
+    page = render_page(record, front_table(record), {})
+    assert sentence in page
+    assert "scored 25 plans" in page
     assert read(spec) == record
 
 
