@@ -9,7 +9,7 @@ import headtune.rules as rules
 from headtune.errors import SpecError
 from headtune.heads import Limit, SpaceOptions
 from headtune.pareto import Objective
-from headtune.pareto.objective import distinct, limitable, named_lengths, reportable
+from headtune.pareto.objective import counted, distinct, limitable, named_lengths, reportable
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
@@ -208,6 +208,7 @@ class StudySpec:
                     for sentence in named_lengths(goals, limits, self.latency.lengths)
                 ),
                 (("sampler",), rules.grid(self.search.sampler, real)),
+                (("sampler",), rules.ehvi(self.search.sampler, *counted(goals))),
                 (("evaluator",), rules.supernet(self.search.evaluator, self.weights)),
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(

@@ -3,8 +3,8 @@
     python studies/peers/compare.py digits [text_width ...] [--repeats 20] [--minutes 30]
 
 Each repeat holds out the greater half of the recorded seeds, which judges, and gives every search the other half.
-Writes ``results.csv``, a row for each run; run again, it goes on where it stopped. ``python studies/peers/summary.py`` makes
-the table and the picture of it.
+Writes ``results.csv``, a row for each run; run again, it goes on where it stopped. ``python studies/peers/summary.py``
+makes the table and the picture of it.
 """
 
 import argparse
