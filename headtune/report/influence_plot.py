@@ -60,7 +60,7 @@ def _draw(axes: Axes, one: Influence, names: Sequence[str]) -> None:
             )
     axes.set_title(metric_name(one.metric))
     axes.set_xlabel("% of all influence")
-    axes.set_xlim(0, 1.15 * max(percents))
+    axes.set_xlim(0, 1.15 * max(1.0, *percents))
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

@@ -7,7 +7,7 @@ agree on something.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 from random import Random
 from typing import Any
 
@@ -97,12 +97,9 @@ def _influence(goal: Objective, records: Sequence[TrialRecord], codec: Codec, rn
     )
     losses = [loss for _, loss in drawn]
     scores = _scores(study, names, losses)
-    if not sum(scores.values()):
-        why = "the best trials are no others than all, since most of them tie"
-        return Influence(metric=goal.metric, trials=len(known), shares={}, why=why)
     chance = max(max(_scores(study, names, rng.sample(losses, len(losses))).values()) for _ in range(_SHUFFLES))
     clear = sorted((name for name in names if scores[name] > chance), key=lambda name: -scores[name])
-    whole = sum(scores.values())
+    whole = sum(scores.values()) or 1.0
     return Influence(
         metric=goal.metric,
         trials=len(drawn),
@@ -130,10 +127,17 @@ def _why_not(names: Sequence[str], losses: Sequence[float]) -> str:
         return f"{len(losses)} of the {FEWEST} trials that it takes are there"
     if min(losses) == max(losses):
         return f"all {len(losses)} trials have the same value"
-    return ""
+    last_of_best = sorted(losses)[ceil(_share_of_best(losses) * len(losses)) - 1]
+    tied = sum(loss <= last_of_best for loss in losses)
+    return f"{tied} of {len(losses)} trials tie for the best" if 2 * tied > len(losses) else ""
+
+
+def _share_of_best(losses: Sequence[float]) -> float:
+    """A tenth of the trials are the best, but not too few to tell anything by."""
+    return max(_BEST, _FEWEST_BEST / len(losses))
 
 
 def _scores(study: Study, names: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
     """How far the best trials' choices lie from those of all, for trials that came out as *losses*."""
-    evaluator = PedAnovaImportanceEvaluator(target_quantile=max(_BEST, _FEWEST_BEST / len(losses)))
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=_share_of_best(losses))
     return evaluator.evaluate(study, list(names), target=lambda trial: losses[trial.number])

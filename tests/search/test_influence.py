@@ -92,12 +92,14 @@ def test_params_stand_beside_the_sites() -> None:
     assert one.clear == ("lr",)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_of_noise_nothing_stands_out_from_chance(seed: int) -> None:
-    noise = random.Random(f"noise {seed}")
-    one = told(trials(40, lambda _heads, _: noise.random(), seed=seed))
-    assert one.shares
-    assert one.clear == (), "by chance one in twenty may; of these seeds none does"
+def test_of_noise_something_stands_out_no_more_often_than_by_chance() -> None:
+    found = []
+    for seed in range(12):
+        noise = {number: random.Random(f"noise {seed} {number}").random() for number in range(40)}
+        records = trials(40, lambda _heads, _: 0.0, seed=seed)
+        told_of = [replace(one, metrics=dict(one.metrics) | {"val_accuracy": noise[one.number]}) for one in records]
+        found.append(bool(told(told_of).clear))
+    assert sum(found) <= 3, "one in twenty is expected"
 
 
 def test_stopped_and_infeasible_trials_count_for_what_was_measured_alone() -> None:
@@ -119,7 +121,7 @@ def test_stopped_and_infeasible_trials_count_for_what_was_measured_alone() -> No
 def test_where_nothing_can_be_told_it_says_why() -> None:
     assert told(trials(30, lambda _heads, _: 0.5)).why == "all 30 trials have the same value"
     ties = told(trials(30, lambda _heads, _: 0.5)[:-1] + trials(1, lambda _heads, _: 0.4))
-    assert (ties.shares, ties.why) == ({}, "the best trials are no others than all, since most of them tie")
+    assert (ties.shares, ties.why) == ({}, "29 of 30 trials tie for the best")
     uniform = [
         replace(one, plan=HeadPlan.of(dict.fromkeys(one.plan.paths, one.plan["layers.0"])))
         for one in trials(30, lambda heads, _: heads[0])
