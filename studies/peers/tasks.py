@@ -57,7 +57,7 @@ def _digits() -> Task:
 def _text() -> Task:
     from text_lm import task
 
-    return task(width=32, layers=3, heads=8, steps=40)
+    return task(width=32, layers=3, heads=8, steps=70)
 
 
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
