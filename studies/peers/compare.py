@@ -8,11 +8,13 @@ makes the table and the picture of it.
 """
 
 import argparse
+import logging
 import sys
 import time
 from math import inf, nan
 from pathlib import Path
 
+import optuna
 from by_hand import BY_HAND
 from by_tune import optuna_with_asha
 from ours import HEADTUNE
@@ -62,6 +64,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=inf, help="begin nothing after so many minutes")
     parser.add_argument("--only", choices=SEARCHES, action="append", help="play only this search")
     asked = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    logging.getLogger("ray.tune.search.optuna").setLevel(logging.ERROR)  # that it translates Tune's space
     deadline = time.monotonic() + 60 * asked.minutes
     done = {tuple(row[:4]) for row in read(RESULTS)}
     for repeat in range(asked.repeats):

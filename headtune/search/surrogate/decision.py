@@ -23,9 +23,6 @@ def pauses_of(epochs: int) -> tuple[int, ...]:
     return (pause,) if 1 < pause < epochs else ()
 
 
-OPTION = 0.5
-"""Share of the epochs after its pause that a new training is reckoned to cost: many are never gone on with."""
-
 TRIFLE = 1e-3
 """An open training whose end promises less than this share of the front's hypervolume is left open for good."""
 
@@ -107,8 +104,8 @@ class Surrogate:
         moves = [Move(code, None, self._pause_after(0)) for code in new]
         moves += [Move(one.encoded, one.record, self._pause_after(one.record.curve[-1][0])) for one in paused]
         gain, whole = self._gains(outlook, moves)
-        price = [self._price(0)] * len(new) + [self._price(one.record.curve[-1][0]) for one in paused]
-        pick = int(np.argmax(gain / np.array(price)))
+        left = [self.epochs] * len(new) + [max(1, self.epochs - one.record.curve[-1][0]) for one in paused]
+        pick = int(np.argmax(gain / np.array(left)))
         return moves[pick] if fresh or gain[pick] > TRIFLE * whole else None
 
     def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
@@ -164,8 +161,3 @@ class Surrogate:
 
     def _pause_after(self, step: int) -> int | None:
         return next((pause for pause in self.pauses if pause > step), None)
-
-    def _price(self, step: int) -> float:
-        """Epochs that a training at *step* is reckoned to cost still."""
-        pause = self._pause_after(step) or self.epochs
-        return max(pause - step, 0) + OPTION * (self.epochs - pause) or 1.0

@@ -15,12 +15,12 @@ Array = NDArray[np.float64]
 
 _JITTER = 1e-8
 
-_LENGTH = (log(1.5), 1.0)
+_LENGTH = (log(2.0), 1.0)
 _SIGNAL = (0.0, 1.0)
 _NOISE = (log(0.1), 1.5)
 """Mean and standard deviation of the log of each hyper-parameter, in units of the features and of the values' spread.
 
-Features lie in 0 … 1, so that a length of 1.5 is a surface that bends once. With so few values a maximum of the
+Features lie in 0 … 1, so that a length of 2 is a surface that hardly bends. With so few values a maximum of the
 likelihood alone would often be a wild one.
 """
 
