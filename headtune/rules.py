@@ -242,6 +242,16 @@ def grid(sampler: str, real: Sequence[str]) -> str:
     return f"grid cannot list the real numbers of {', '.join(real)}; give choices" if sampler == "grid" and real else ""
 
 
+def ehvi(sampler: str, qualities: int, costs: int) -> str:
+    """What is wrong with the sampler for so many objectives that the task reports, and that headtune measures."""
+    if sampler != "ehvi" or (qualities == 1 and costs <= 1):
+        return ""
+    return (
+        f"ehvi needs one objective that the task reports and at most one that headtune measures (got {qualities} and "
+        f"{costs}); take gp, or auto"
+    )
+
+
 def kept_weights(weights: str, hold: str, head_dims: Mapping[tuple[str, ...], object]) -> list[Told]:
     """What a space cannot ask of trained *weights* that are kept.
 
@@ -259,6 +269,13 @@ def kept_weights(weights: str, hold: str, head_dims: Mapping[tuple[str, ...], ob
         for keys, setting in head_dims.items()
         if setting not in ("same", None)
     ]
+
+
+def supernet(evaluator: str, weights: str) -> str:
+    """What is wrong with how plans are evaluated, where their *weights* are those of a trained model."""
+    if evaluator == "supernet" and weights == "keep":
+        return "must be train under `weights: keep`: a supernet trains all plans at once, from fresh weights"
+    return ""
 
 
 def gpus_for(device: str, executor: str, gpus: float) -> str:

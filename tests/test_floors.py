@@ -35,7 +35,7 @@ HOMES = {
     "pynvml": {"timing"},
     "optuna": {"search"},
     "optuna_dashboard": {"search"},
-    "scipy": {"study", "timing"},
+    "scipy": {"search", "study", "timing"},
     "ray": {"execute"},
     "pandas": {"report"},
     "matplotlib": {"report"},

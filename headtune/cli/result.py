@@ -9,6 +9,7 @@ from headtune.cli.wording import objective_title
 from headtune.pareto import dominates
 from headtune.report import FrontRow, front_table
 from headtune.report.headline import headline
+from headtune.report.influence_words import influence_sentence
 from headtune.report.wording import number, probability, setting, spread
 from headtune.study import StudyRecord
 from headtune.trial.record import OUTSIDE
@@ -30,6 +31,7 @@ def result_page(record: StudyRecord) -> list[RenderableType]:
         *top.sentences,
         *([f"plan: {recommended}"] if recommended else []),
         *findings,
+        *(influence_sentence(one) for one in record.influences if one.clear),
     ]
 
 

@@ -11,6 +11,7 @@ from headtune.trial.record import TrialRecord
 
 _ENDINGS = {
     Outcome.STOPPED: "stopped early",
+    Outcome.PAUSED: "paused",
     Outcome.INFEASIBLE: "broke a constraint",
     Outcome.DIVERGED: "diverged",
     Outcome.OUT_OF_MEMORY: "out of memory",

@@ -34,6 +34,7 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
             sampler=file.search.sampler,
             epochs=file.search.epochs,
             stop_early=file.search.stop_early,
+            evaluator=file.search.evaluator,
         ),
         verify=VerifyOptions(top=file.verify.top, seeds=file.verify.seeds, max_seeds=_number(file.verify.max_seeds)),
         resources=Resources(

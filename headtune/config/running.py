@@ -56,9 +56,10 @@ class SearchSection(Section):
 
     trials: Count = 40
     timeout: Seconds | None = None
-    sampler: Literal["auto", "tpe", "gp", "nsga2", "random", "grid"] = "auto"
+    sampler: Literal["auto", "ehvi", "tpe", "gp", "nsga2", "random", "grid"] = "auto"
     epochs: Count = 10
     stop_early: bool = True
+    evaluator: Literal["train", "supernet"] = "train"
 
 
 class VerifySection(Section):

@@ -16,7 +16,7 @@ from headtune.config.section import Section, broken
 from headtune.config.space import ParamRangeSection, SpaceSection
 from headtune.config.values import EMPTY, FolderName, Location, Version, at_home, kept, refuse
 from headtune.errors import SpaceError
-from headtune.pareto.objective import distinct, named_lengths
+from headtune.pareto.objective import counted, distinct, named_lengths
 
 
 def _task(target: str, info: ValidationInfo) -> str:
@@ -92,13 +92,19 @@ class StudyFile(Section):
 
     @field_validator("search")
     @classmethod
-    def _grid_is_finite(cls, search: SearchSection, info: ValidationInfo) -> SearchSection:
+    def _space_can_be_searched(cls, search: SearchSection, info: ValidationInfo) -> SearchSection:
         space = info.data.get("space")
         params = space.params if isinstance(space, SpaceSection) else {}
         real = [name for name, param in params.items() if isinstance(param, ParamRangeSection) and param.is_real]
-        unlisted = rules.grid(search.sampler, real)
-        if unlisted:
-            raise broken([(("sampler",), unlisted)])
+        weights = space.weights if isinstance(space, SpaceSection) else ""
+        goals = [goal.metric for goal in info.data.get("objectives", ())]
+        problems = [
+            (("sampler",), rules.grid(search.sampler, real)),
+            (("sampler",), rules.ehvi(search.sampler, *counted(goals))),
+            (("evaluator",), rules.supernet(search.evaluator, weights)),
+        ]
+        if problems := [problem for problem in problems if problem[1]]:
+            raise broken(problems)
         return search
 
     @field_validator("resources")

@@ -105,7 +105,8 @@ class SearchSpace:
         """The index of *plan*, or ``None`` where the space does not hold it."""
         if plan.paths != tuple(site.path for site in self.sites):
             return None
-        parts = [group.index(plan) for group in self.groups]
+        counts = dict(plan.counts)
+        parts = [group.index(counts) for group in self.groups]
         found = [part for part in parts if part is not None]
         return tuple(at for part in found for at in part) if len(found) == len(parts) else None
 

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
-from headtune.heads.plan import HeadPlan
 from headtune.heads.setting import Stages, Tie
 from headtune.heads.site import AttentionSite, Hold
 
@@ -37,6 +36,13 @@ class Equal:
     sites: tuple[AttentionSite, ...]
     choices: tuple[HeadChoice, ...]
     hold: Hold
+    _found: dict[tuple[HeadCount, ...], int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[tuple[HeadCount, ...], int] = {}
+        for at in range(len(self.choices)):
+            found.setdefault(tuple(self.counts((at,)).values()), at)
+        object.__setattr__(self, "_found", found)
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -47,10 +53,10 @@ class Equal:
         """The counts of each site under the choice with the given index."""
         return {site.path: self.choices[index[0]].at(site, self.hold) for site in self.sites}
 
-    def index(self, plan: HeadPlan) -> tuple[int, ...] | None:
-        """The inverse of :meth:`counts`; ``None`` for counts that no choice gives."""
-        wanted = {site.path: plan[site.path] for site in self.sites}
-        return next(((at,) for at in range(len(self.choices)) if self.counts((at,)) == wanted), None)
+    def index(self, counts: Counts) -> tuple[int, ...] | None:
+        """The inverse of :meth:`counts`, given those of every site; ``None`` where no choice gives them."""
+        at = self._found.get(tuple(counts[site.path] for site in self.sites))
+        return None if at is None else (at,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +88,11 @@ class Ramp:
             for depth, site in enumerate(self.sites)
         }
 
-    def index(self, plan: HeadPlan) -> tuple[int, ...] | None:
-        """The inverse of :meth:`counts`; ``None`` for counts that are on no line."""
-        ends = [self._end_index(site, plan[site.path]) for site in (self.sites[0], self.sites[-1])]
+    def index(self, counts: Counts) -> tuple[int, ...] | None:
+        """The inverse of :meth:`counts`, given those of every site; ``None`` where they are on no line."""
+        ends = [self._end_index(site, counts[site.path]) for site in (self.sites[0], self.sites[-1])]
         found = tuple(at for at in ends if at is not None)
-        if len(found) < 2 or self.counts(found) != {site.path: plan[site.path] for site in self.sites}:
+        if len(found) < 2 or self.counts(found) != {site.path: counts[site.path] for site in self.sites}:
             return None
         return found
 

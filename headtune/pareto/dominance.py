@@ -56,8 +56,11 @@ def non_dominated(values: Sequence[Sequence[float]], objectives: Sequence[Object
         InputError: as for :func:`losses`.
     """
     every = losses(values, objectives)
-    return tuple(
-        index
-        for index, loss in enumerate(every)
-        if not ((every <= loss).all(axis=1) & (every < loss).any(axis=1)).any()
-    )
+    left = np.lexsort(every.T[::-1])  # the best in the first objective first, so that no later one dominates the first
+    front = []
+    while left.size:
+        first, left = int(left[0]), left[1:]
+        front.append(first)
+        better, equal = every[left] < every[first], every[left] == every[first]
+        left = left[better.any(axis=1) | equal.all(axis=1)]
+    return tuple(sorted(front))

@@ -70,6 +70,12 @@ def is_measured(metric: str) -> bool:
     return metric.partition("@")[0] in MEASURED_METRICS
 
 
+def counted(metrics: Sequence[str]) -> tuple[int, int]:
+    """How many of the metrics the task reports, and how many are measured."""
+    measured = sum(map(is_measured, metrics))
+    return len(metrics) - measured, measured
+
+
 def is_latency(metric: str) -> bool:
     """Whether the metric is a latency, at whatever sequence length."""
     return metric.partition("@")[0] == LATENCY

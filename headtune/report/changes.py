@@ -107,10 +107,9 @@ def _doubt(record: StudyRecord, metric: str, row: FrontRow, against: FrontRow) -
         return None
     if min(ours.seeds, theirs.seeds) < 2:
         return Judgement.ONE_SEED
-    places = row.finalist, against.finalist
-    if record.verdict is None or None in places:
+    if record.verdict is None or row.finalist is None or against.finalist is None:
         return Judgement.NOISE
-    return None if record.verdict.differ(metric, *places) else Judgement.NOISE
+    return None if record.verdict.differ(metric, row.finalist, against.finalist) else Judgement.NOISE
 
 
 def _doubt_of_latency(ours: LatencyProfile | None, theirs: LatencyProfile | None) -> Judgement | None:

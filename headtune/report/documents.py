@@ -34,6 +34,7 @@ def front_document(record: StudyRecord) -> Json:
             "baselines": {name: plan.to_json() for name, plan in record.baselines.items()},
             "front": [_trial(record, trial) for trial in front_trials(record)],
             "plans": [_row(row) for row in front_table(record)],
+            "influences": [asdict(one) for one in record.influences],
             "verdict": None
             if verdict is None
             else {

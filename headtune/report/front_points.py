@@ -85,7 +85,7 @@ def _standing(trial: TrialRecord, trained: bool) -> Standing | None:
     match trial.outcome:
         case Outcome.OK:
             return Standing.FINISHED if trial.feasible else Standing.INFEASIBLE
-        case Outcome.STOPPED:
+        case Outcome.STOPPED | Outcome.PAUSED:
             return Standing.STOPPED
         case Outcome.INFEASIBLE:
             return Standing.INFEASIBLE if trained else Standing.UNTRAINED
@@ -96,6 +96,7 @@ def _standing(trial: TrialRecord, trained: bool) -> Standing | None:
 def _value(record: StudyRecord, trial: TrialRecord, metric: str) -> float | None:
     quality = quality_objective(record)
     value = trial.metrics.get(metric, math.nan)
-    if math.isnan(value) and trial.outcome is Outcome.STOPPED and quality is not None and quality.metric == metric:
+    unfinished = trial.outcome in (Outcome.STOPPED, Outcome.PAUSED)
+    if math.isnan(value) and unfinished and quality is not None and quality.metric == metric:
         value = trial.curve[-1][1] if trial.curve else math.nan
     return value if math.isfinite(value) else None

@@ -13,6 +13,7 @@ from headtune.report.changes import Change, changes, direction_of, shown_metrics
 from headtune.report.figure_style import Picture, mark_of
 from headtune.report.front_rows import FrontRow, row_labelled
 from headtune.report.headline import headline
+from headtune.report.influence_words import influence_sentence
 from headtune.report.search_front import front_hypervolume
 from headtune.report.sites_plot import MOST_PLANS
 from headtune.study.record import StudyRecord
@@ -124,6 +125,7 @@ def _environment() -> Environment:
         "baseline_words": wording.baseline_words,
         "counted": wording.count,
         "data_uri": _data_uri,
+        "influence": influence_sentence,
         "interval": wording.interval,
         "listing": wording.listing,
         "mark": mark_of,

@@ -14,6 +14,7 @@ FAILURES = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
 OUTCOME_WORDS = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early",
+    Outcome.PAUSED: "paused",
     Outcome.INFEASIBLE: "breaks a constraint",
     Outcome.DIVERGED: "diverged",
     Outcome.OUT_OF_MEMORY: "out of memory",
@@ -56,6 +57,7 @@ def tally_sentence(record: StudyRecord) -> str:
     head = f"{count(trained, 'trial')} trained of {record.trials_asked:,} asked for"
     said = {
         Outcome.STOPPED: "of these stopped early",
+        Outcome.PAUSED: "of these paused",
         Outcome.INFEASIBLE: "more broke a constraint and cost no training",
         Outcome.DIVERGED: "diverged",
         Outcome.OUT_OF_MEMORY: "ran out of memory",

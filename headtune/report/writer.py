@@ -14,6 +14,7 @@ from headtune.report.files import open_folder, write_whole
 from headtune.report.front_plot import front_picture
 from headtune.report.front_rows import front_table
 from headtune.report.hypervolume_plot import hypervolume_picture
+from headtune.report.influence_plot import influence_picture
 from headtune.report.latency_plot import latency_picture
 from headtune.report.page import render_page
 from headtune.report.sites_plot import sites_picture
@@ -67,6 +68,7 @@ def draw_pictures(record: StudyRecord) -> tuple[Picture, ...]:
     drawn = (
         front_picture(record, rows),
         sites_picture(record, rows),
+        influence_picture(record),
         curves_picture(record, rows),
         hypervolume_picture(record),
         latency_picture(record),

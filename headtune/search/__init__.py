@@ -2,11 +2,13 @@
 
 from headtune.search.broker import SearchBroker, SearchRules
 from headtune.search.dashboard import serve_dashboard
+from headtune.search.influence import Influence, influences
 from headtune.search.ledger import Ledger, LedgerView
 from headtune.search.replay import ReplayBroker, Retraining, Wanted
 from headtune.search.sampler import SamplerName
 
 __all__ = [
+    "Influence",
     "Ledger",
     "LedgerView",
     "ReplayBroker",
@@ -15,5 +17,6 @@ __all__ = [
     "SearchBroker",
     "SearchRules",
     "Wanted",
+    "influences",
     "serve_dashboard",
 ]

@@ -26,6 +26,8 @@ _STATES = {Outcome.OK: TrialState.COMPLETE, Outcome.STOPPED: TrialState.PRUNED, 
 
 _MADE_OF = "training"
 
+_UNTIL = "until"
+
 CONSTRAINTS = "constraints"
 """The one key that both Optuna and its dashboard read; a list, so that the order is fixed."""
 
@@ -35,8 +37,8 @@ def state_of(outcome: Outcome) -> TrialState:
     return _STATES.get(outcome, TrialState.FAIL)
 
 
-def born(record: TrialRecord) -> dict[str, Any]:
-    """What is known of a trial when it starts."""
+def born(record: TrialRecord, until: int | None) -> dict[str, Any]:
+    """What is known of a trial when it starts, and the report after which it is to pause."""
     made_of = {
         "key": Draft.of(record).key,
         "label": record.label,
@@ -46,8 +48,24 @@ def born(record: TrialRecord) -> dict[str, Any]:
         "seed": record.seed,
         "in_space": record.in_space,
     }
-    found = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of, "seconds": dict(record.seconds)}
+    found: dict[str, Any] = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of}
+    found |= {"seconds": dict(record.seconds)} | ({} if until is None else {_UNTIL: until})
     return found | ({"label": record.label} if record.label else {})
+
+
+def paused(record: TrialRecord) -> dict[str, Any]:
+    """What is known of a trial that may be gone on with; to Optuna it still runs."""
+    return {"seconds": dict(record.seconds), "reason": record.message, "outcome": Outcome.PAUSED.value}
+
+
+def resumed(until: int | None) -> dict[str, Any]:
+    """The same when it goes on."""
+    return {"reason": "", "outcome": "", _UNTIL: until}
+
+
+def is_paused(trial: FrozenTrial) -> bool:
+    """Whether the trial waits to be gone on with."""
+    return not trial.state.is_finished() and trial.user_attrs.get("outcome") == Outcome.PAUSED
 
 
 def known(measurement: Measurement) -> dict[str, Any]:
@@ -99,6 +117,7 @@ def draft_of(trial: FrozenTrial) -> Draft:
         repeat=made_of["repeat"],
         curve=curve_of(trial),
         in_space=made_of.get("in_space", True),
+        until=trial.user_attrs.get(_UNTIL),
     )
 
 
@@ -138,6 +157,6 @@ def record_of(trial: FrozenTrial) -> TrialRecord:
 def _outcome(trial: FrozenTrial) -> Outcome | None:
     """The outcome that was written; for a trial that someone else ended, what its state says."""
     if not trial.state.is_finished():
-        return None
+        return Outcome.PAUSED if is_paused(trial) else None
     by_state = {TrialState.COMPLETE: Outcome.OK, TrialState.PRUNED: Outcome.STOPPED}
     return Outcome(trial.user_attrs.get("outcome", by_state.get(trial.state, Outcome.CRASHED)))

@@ -42,24 +42,34 @@ class TrialBook:
 
     def records(self) -> tuple[TrialRecord, ...]:
         """Every trial that counts, in the order of their numbers."""
-        return tuple(attributes.record_of(trial) for trial in self._trials() if not attributes.superseded(trial))
+        return _records(self._trials())
 
-    def unfinished(self) -> tuple[Draft, ...]:
-        """Trainings whose attempts all lost their driver or worker, in the order of their first attempts."""
+    def take_over(self, message: str) -> tuple[tuple[TrialRecord, ...], tuple[Draft, ...]]:
+        """Let no trial run on, as :meth:`release` does.
+
+        Returns:
+            Every trial that counts, in the order of their numbers; and the trainings whose attempts all lost their
+            driver or worker, in the order of their first attempts.
+        """
+        self.release(message)
         trials = self._trials()
         settled = {attributes.key_of(trial) for trial in trials if not attributes.superseded(trial)}
         open_trials = {attributes.key_of(trial): trial for trial in trials if attributes.key_of(trial) not in settled}
-        return tuple(attributes.draft_of(trial) for trial in open_trials.values())
+        return _records(trials), tuple(attributes.draft_of(trial) for trial in open_trials.values())
 
     def begin(
-        self, record: TrialRecord, values: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]
+        self,
+        record: TrialRecord,
+        values: Mapping[str, Any],
+        distributions: Mapping[str, BaseDistribution],
+        until: int | None = None,
     ) -> TrialRecord:
         """Add a running trial; the record comes back with its number and its start."""
         trial = create_trial(
             state=TrialState.RUNNING,
             params=dict(values),
             distributions={name: distributions[name] for name in values},
-            user_attrs=attributes.born(record),
+            user_attrs=attributes.born(record, until),
         )
         with told():
             trial_id = self._storage.create_new_trial(self._study_id, trial)
@@ -90,10 +100,21 @@ class TrialBook:
             self._storage.set_trial_intermediate_value(trial_id, step, value)
         return replace(record, curve=tuple(sorted({**dict(record.curve), step: value}.items())))
 
+    def pause(self, record: TrialRecord) -> TrialRecord:
+        """Let a running trial wait."""
+        self._set(self._ids[record.number], attributes.paused(record))
+        return replace(record, outcome=Outcome.PAUSED)
+
+    def resume(self, record: TrialRecord, until: int | None) -> TrialRecord:
+        """Let a paused trial run on."""
+        self._ids.setdefault(record.number, self._id_of(record.number))
+        self._set(self._ids[record.number], attributes.resumed(until))
+        return replace(record, outcome=None, message="")
+
     def finish(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
-        """End a running trial; the record comes back as the storage has it now."""
+        """End a running or paused trial; the record comes back as the storage has it now."""
         values = [float(record.metrics[goal.metric]) for goal in self.objectives] if outcome is Outcome.OK else None
-        trial_id = self._ids.pop(record.number)
+        trial_id = self._ids.pop(record.number, None) or self._id_of(record.number)
         self._set(trial_id, attributes.ended(record, outcome))
         with _writing():
             self._storage.set_trial_state_values(trial_id, attributes.state_of(outcome), values)
@@ -109,10 +130,10 @@ class TrialBook:
 
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
-        trials = self._trials()
-        for trial in trials:
-            if trial.state.is_finished():
-                continue
+        unended = self._trials((TrialState.RUNNING, TrialState.WAITING))
+        running = [trial for trial in unended if not attributes.is_paused(trial)]
+        trials = self._trials() if running else []
+        for trial in running:
             self._ids[trial.number] = self._id_of(trial.number)
             key = attributes.key_of(trial)
             if _fruitless([attempt for attempt in _attempts(trials) if attributes.key_of(attempt) == key]) < ATTEMPTS:
@@ -121,9 +142,9 @@ class TrialBook:
                 record = replace(attributes.record_of(trial), message=f"ended its process {ATTEMPTS} times: {message}")
                 self.finish(record, Outcome.CRASHED)
 
-    def _trials(self) -> list[FrozenTrial]:
+    def _trials(self, states: Sequence[TrialState] | None = None) -> list[FrozenTrial]:
         with told():
-            found = self._storage.get_all_trials(self._study_id, deepcopy=False)
+            found = self._storage.get_all_trials(self._study_id, deepcopy=False, states=states)
         return [trial for trial in found if attributes.ours(trial)]
 
     def _id_of(self, number: int) -> int:
@@ -136,9 +157,17 @@ class TrialBook:
                 self._storage.set_trial_user_attr(trial_id, name, value)
 
 
+def _records(trials: Sequence[FrozenTrial]) -> tuple[TrialRecord, ...]:
+    return tuple(attributes.record_of(trial) for trial in trials if not attributes.superseded(trial))
+
+
 def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that run, and those that lost their driver or worker."""
-    return [trial for trial in trials if not trial.state.is_finished() or attributes.superseded(trial)]
+    return [
+        trial
+        for trial in trials
+        if attributes.superseded(trial) or not (trial.state.is_finished() or attributes.is_paused(trial))
+    ]
 
 
 def _fruitless(attempts: Sequence[FrozenTrial]) -> int:

@@ -28,6 +28,13 @@ from headtune.trial import (
 
 _SPEND_S = 5
 
+_CHARTED = 20_000
+"""Values of dimensions and params that a study keeps for a dashboard's charts at most.
+
+Each is a row in Optuna's storage, of which 100,000 take minutes to write and half a minute to read, at each start. What
+headtune itself needs of a trial is kept in one piece.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRules:
@@ -70,6 +77,7 @@ class SearchBroker:
         space: the legal plans.
         rules: how the search goes.
         baselines: name → plan, trained first, in full, never stopped; a plan with several names is trained once.
+        shortlist: trained after them, in this order, with the params' baseline values; no sampler proposes then.
         observer: hears of every change.
 
     Raises:
@@ -83,6 +91,7 @@ class SearchBroker:
         rules: SearchRules,
         *,
         baselines: Mapping[str, HeadPlan],
+        shortlist: Sequence[HeadPlan] | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._ledger = ledger
@@ -97,15 +106,18 @@ class SearchBroker:
             sampler=rules.sampler,
             trials=rules.trials,
             seed=rules.seed,
+            epochs=rules.epochs,
+            stop_early=rules.stop_early,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         drafts = _drafts(baselines, space, rules)
-        self._baselines, left_out = drafts[: rules.trials], drafts[rules.trials :]
+        self._awaited, left_out = drafts[: rules.trials], drafts[rules.trials :]
+        self._shortlist = None if shortlist is None else _listed(shortlist, rules)
         self._budget = Budget(
             trials=rules.trials,
             concurrent=rules.concurrent,
             timeout_s=rules.timeout_s,
-            baselines=len(self._baselines),
+            baselines=len(self._awaited),
         )
         self._earlier_s = float(ledger.recall("elapsed_s") or 0.0)
         self._began = self._spent = time.monotonic()
@@ -114,6 +126,7 @@ class SearchBroker:
         self._sampler = ""
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
+        self._charted = rules.trials * len(self._codec.distributions) <= _CHARTED
         self._explain(left_out)
 
     @property
@@ -131,6 +144,11 @@ class SearchBroker:
         """Why latencies cannot be compared where the trials ran, so that the search ended; empty where they can."""
         return self._misplaced
 
+    @property
+    def believed(self) -> Mapping[int, float]:
+        """Number of a finished trial → its quality as the search believes it, without the noise of its seed."""
+        return self._proposer.believed(self._course.records)
+
     def propose(self) -> TrialRequest | Signal:
         """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
         if self._misfit or self._misplaced:
@@ -142,7 +160,7 @@ class SearchBroker:
         if signal is Signal.WAIT:
             return signal
         began = time.perf_counter()
-        draft = self._next(self._rules.trials - tally.trained)
+        draft = self._next(tally)
         if isinstance(draft, Signal):
             return draft
         names = self._rules.built_with
@@ -150,9 +168,7 @@ class SearchBroker:
         if twin is not None and twin.latency is None:
             self._course.again.appendleft(draft)
             return Signal.WAIT
-        encoded = self._codec.encode(draft.plan, draft.params) or {}
-        seconds = {"ask": time.perf_counter() - began}
-        request = self._course.start(draft, *self._codec.readable(encoded), seconds)
+        request = self._begin(draft, time.perf_counter() - began)
         return request if twin is None else replace(request, measurement=twin.measurement)
 
     def measured(self, number: int, measurement: Measurement) -> None:
@@ -192,38 +208,57 @@ class SearchBroker:
         self._ledger.beat()
         self._spend()
 
+    def _begin(self, draft: Draft, ask_s: float) -> TrialRequest:
+        if draft.number is not None:
+            return self._course.resume(draft)
+        encoded = self._codec.encode(draft.plan, draft.params) or {}
+        values, distributions = self._codec.readable(encoded) if self._charted else ({}, {})
+        return self._course.start(draft, values, distributions, {"ask": ask_s})
+
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early:
+        if trial.kind != "search" or not self._rules.stop_early or self._sampler == "ehvi":
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 
-    def _next(self, left: int) -> Draft | Signal:
-        if self._course.again:
+    def _next(self, tally: Tally) -> Draft | Signal:
+        room = self._budget.room(tally)
+        if self._course.again and room > 0:
             return self._course.again.popleft()
-        started = {trial_key(record.plan, record.params) for record in self._course.records}
-        for draft in self._baselines:
-            if draft.key not in started:
-                return draft
-        ended = {trial_key(record.plan, record.params) for record in self._course.ended}
-        if any(draft.key not in ended for draft in self._baselines):
+        if self._awaited:
+            started = {trial_key(record.plan, record.params) for record in self._course.records}
+            for draft in self._awaited:
+                if draft.key not in started:
+                    return draft
+            ended = {trial_key(record.plan, record.params) for record in self._course.ended}
+            self._awaited = [draft for draft in self._awaited if draft.key not in ended]
+            if self._awaited:
+                return Signal.WAIT
+            self._freeze_reference()
+        fresh = self._fresh(self._rules.trials - tally.trained) if room > 0 else None
+        found = fresh or self._proposer.resume(self._course.records)
+        if found is not None:
+            return found
+        if self._course.running:
             return Signal.WAIT
-        self._freeze_reference()
-        return self._proposal(left)
+        tried = "every combination in the space was tried"
+        if self._shortlist is not None:
+            tried = "every plan of the shortlist was tried"
+        return self._end(tried if room > 0 else "")
 
-    def _proposal(self, left: int) -> Draft | Signal:
+    def _fresh(self, left: int) -> Draft | None:
+        """The next of the shortlist, or what the sampler proposes, while trials are left to be begun."""
+        if self._shortlist is not None:
+            started = {trial_key(record.plan, record.params) for record in self._course.records}
+            return next((draft for draft in self._shortlist if draft.key not in started), None)
         records = self._course.records
         choice = self._proposer.choose(records, left)
         if choice.name != self._sampler:
             self._sampler = choice.name
             self._observer.note(str(choice))
-        draft = self._proposer.propose(records, choice)
-        if draft is None:
-            if self._course.running:
-                return Signal.WAIT
-            return self._end("every combination in the space was tried")
-        return draft
+        return self._proposer.propose(records, choice)
 
     def _end(self, why: str) -> Signal:
+        self._course.close()
         if why and why != self._ending:
             self._observer.note(f"the search ends here: {why}")
         self._ending = why
@@ -267,6 +302,11 @@ class SearchBroker:
             self._observer.note(f"{self._rules.trials} trials are fewer than the baselines; left out: {names}")
         if self._rules.stop_early and not stoppable(self._objectives):
             self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
+        if not self._charted:
+            self._observer.note(
+                f"{self._rules.trials} trials of {len(self._codec.distributions)} choices are more than a dashboard's "
+                "charts can show: it lists each trial with its heads, without a chart of every site"
+            )
 
 
 def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: SearchRules) -> list[Draft]:
@@ -279,3 +319,9 @@ def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: Search
         Draft(kind="baseline", label=name, plan=plan, params=params, in_space=plan in space)
         for plan, name in first.items()
     ]
+
+
+def _listed(shortlist: Sequence[HeadPlan], rules: SearchRules) -> list[Draft]:
+    """The trainings of a shortlist."""
+    params = {name: param.baseline for name, param in rules.params.items()}
+    return [Draft(kind="search", plan=plan, params=params) for plan in shortlist]

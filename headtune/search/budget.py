@@ -56,11 +56,14 @@ class Budget:
         return max(10, 2 * self.baselines)
 
     def signal(self, tally: Tally) -> Signal | None:
-        """``None`` to start another trial, ``WAIT`` while running ones decide, ``DONE`` to end."""
-        if tally.trained >= self.trials or self.exceeded(tally):
+        """``None`` to go on, ``WAIT`` while running ones decide, ``DONE`` to end."""
+        if self.exceeded(tally):
             return Signal.DONE
-        room = min(self.concurrent, self.trials - tally.trained, self.cap - tally.starts)
-        return Signal.WAIT if tally.running >= room else None
+        return Signal.WAIT if tally.running >= min(self.concurrent, self.cap - tally.starts) else None
+
+    def room(self, tally: Tally) -> int:
+        """Trials that may still be begun: those that run may all come to be trained."""
+        return self.trials - tally.trained - tally.running
 
     def exceeded(self, tally: Tally) -> str:
         """Why the search ends before its trials are trained; empty while it goes on."""

@@ -39,6 +39,7 @@ class Codec:
             raise SpaceError(*(f"space.params: {name} is what a site is called; rename the param" for name in clashes))
         self._space = space
         self._params = dict(params)
+        self._indices: dict[HeadPlan, tuple[int, ...] | None] = {}
         self._dimensions = {dimension.name: len(dimension.choices) for dimension in space.dimensions}
         self._counts = {dimension.name: list(map(_written, dimension.choices)) for dimension in space.dimensions}
         self.distributions: dict[str, BaseDistribution] = {
@@ -60,7 +61,7 @@ class Codec:
 
     def encode(self, plan: HeadPlan, params: Mapping[str, ParamValue]) -> Encoded | None:
         """Optuna's values; ``None`` for what the space or a param's range does not hold."""
-        index = self._space.index(plan)
+        index = self._index(plan)
         if index is None or params.keys() != self._params.keys():
             return None
         inside = all(_holds(self._params[name], value) for name, value in params.items())
@@ -103,9 +104,17 @@ class Codec:
                     for name in self.continuous
                 )
             )
-        step = next(step for step in range(max(1, round(size * 0.618)), 2 * size + 1) if math.gcd(step, size) == 1)
+        share = max(1, (size * 618 + 500) // 1000)  # in whole numbers: a space may be larger than any float
+        step = next(step for step in range(share, 2 * size + 1) if math.gcd(step, size) == 1)
         for number in range(size):
             yield self._at(number * step % size)
+
+    def _index(self, plan: HeadPlan) -> tuple[int, ...] | None:
+        """The plan's index in the space, found once: each proposal asks for that of every plan of the study."""
+        try:
+            return self._indices[plan]
+        except KeyError:
+            return self._indices.setdefault(plan, self._space.index(plan))
 
     def _at(self, position: int) -> Encoded:
         values: list[Sequence[ParamValue]] = [range(count) for count in self._dimensions.values()]

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from optuna.distributions import BaseDistribution
 
@@ -20,6 +20,8 @@ LOSSES = 3
 """So often a training may lose its worker within one start of the study."""
 
 _log = logging.getLogger(__name__)
+
+_LEFT = "stopped early: its remaining epochs promised less than other plans"
 
 
 @dataclass(slots=True)
@@ -50,12 +52,13 @@ class Course:
     again: deque[Draft] = field(init=False)
     _ended: dict[int, TrialRecord] = field(init=False)
     _flights: dict[int, _Flight] = field(init=False, default_factory=dict)
+    _closed: bool = field(init=False, default=False)
     _losses: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.book.release("its executor ended while it ran; the same training is started again")
-        self._ended = {record.number: record for record in self.book.records()}
-        self.again = deque(self.book.unfinished())
+        records, unfinished = self.book.take_over("its executor ended while it ran; the same training is started again")
+        self._ended = {record.number: record for record in records}
+        self.again = deque(unfinished)
 
     @property
     def running(self) -> list[TrialRecord]:
@@ -103,7 +106,15 @@ class Course:
             seconds=seconds or {},
             in_space=draft.in_space,
         )
-        record = self.book.begin(record, values or {}, distributions or {})
+        record = self.book.begin(record, values or {}, distributions or {}, draft.until)
+        return self._fly(record, draft)
+
+    def resume(self, draft: Draft) -> TrialRequest:
+        """Let the paused trial that the draft names go on."""
+        assert draft.number is not None
+        return self._fly(self.book.resume(self._ended.pop(draft.number), draft.until), draft)
+
+    def _fly(self, record: TrialRecord, draft: Draft) -> TrialRequest:
         self._flights[record.number] = _Flight(record, draft)
         self.observer.trial(record)
         return draft.request(record.number, study_seed=self.seed, epochs=self.epochs)
@@ -139,13 +150,26 @@ class Course:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping)
-        record = self.book.finish(record, outcome)
+        waits = flight.draft.until is not None and not flight.stopping
+        record, outcome = judge(
+            flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits
+        )
+        if outcome is Outcome.STOPPED and waits and not self._closed:
+            record = self.book.pause(replace(record, message=Outcome.PAUSED.sentence))
+        else:
+            record = self.book.finish(record, outcome)
         self._ended[number] = record
         if result.detail:
             _log.info("%s: %s\n%s", record.title, record.message, result.detail)
         self.observer.trial(record)
         return record
+
+    def close(self) -> None:
+        """Nothing is gone on with any more: stop every paused trial for good."""
+        self._closed = True
+        for record in [record for record in self.ended if record.outcome is Outcome.PAUSED]:
+            self._ended[record.number] = self.book.finish(replace(record, message=_LEFT), Outcome.STOPPED)
+            self.observer.trial(self._ended[record.number])
 
     def mislaid(self, number: int, result: TrialResult) -> None:
         """Leave the trial's training to be started again where it belongs: it says nothing of its plan."""
@@ -167,7 +191,7 @@ class Course:
             return
         del self._flights[number]
         self.book.supersede(number, "lost", reason)
-        self.again.appendleft(Draft.of(flight.record))
+        self.again.appendleft(replace(Draft.of(flight.record), until=flight.draft.until))
         self.observer.note(f"{flight.record.title} lost its worker ({reason}); it is started again")
 
     def _resume_curve(self, flight: _Flight, step: int) -> None:

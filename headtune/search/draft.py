@@ -4,12 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from headtune.heads import HeadPlan
 from headtune.search.seeds import trial_seed
 from headtune.trial.messages import Kind, TrialRequest
 from headtune.trial.params import ParamValue
 from headtune.trial.record import TrialRecord
+
+_KEYS = 65_536
+"""Keys that are kept, since every key of a study is asked for whenever a trial is proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +22,8 @@ class Draft:
 
     Attributes:
         curve: what an earlier attempt reported, for an attempt that goes on from its checkpoint.
+        until: report after which it pauses; ``None`` to train to the end.
+        number: of the paused trial that goes on; ``None`` for a new trial.
     """
 
     kind: Kind
@@ -27,10 +33,12 @@ class Draft:
     repeat: int = 0
     curve: tuple[tuple[int, float], ...] = ()
     in_space: bool = True
+    until: int | None = None
+    number: int | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> "Draft":
-        """The draft that *record* was made of."""
+        """The draft that *record* was made of, to be trained to the end."""
         return cls(
             kind=record.kind,
             label=record.label,
@@ -58,10 +66,16 @@ class Draft:
             seed=trial_seed(study_seed, self.repeat),
             epochs=epochs,
             key=self.key,
+            until=self.until,
         )
 
 
 def trial_key(plan: HeadPlan, params: Mapping[str, ParamValue], repeat: int = 0) -> str:
     """Hash of plan, params and repeat, in 16 hexadecimal digits."""
-    text = json.dumps([plan.to_json(), sorted(params.items()), repeat])
+    return _key(plan, json.dumps(sorted(params.items())), repeat)
+
+
+@lru_cache(maxsize=_KEYS)
+def _key(plan: HeadPlan, params: str, repeat: int) -> str:
+    text = f"[{json.dumps(plan.to_json())}, {params}, {repeat}]"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -12,6 +13,7 @@ from headtune.search.draft import Draft, trial_key
 from headtune.search.sampler import Choice, SamplerName, build_sampler, choose_sampler
 from headtune.search.seeds import derive
 from headtune.search.shadow import proposals
+from headtune.search.surrogate import Surrogate
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
@@ -31,6 +33,8 @@ class Proposer:
         sampler: who is asked.
         trials: of the whole study.
         seed: the study's.
+        epochs: of a full training.
+        stop_early: whether trials may be left unfinished.
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class Proposer:
         sampler: SamplerName,
         trials: int,
         seed: int,
+        epochs: int,
+        stop_early: bool,
     ) -> None:
         if sampler == "grid":
             next(codec.walk())
@@ -51,18 +57,23 @@ class Proposer:
         self._asked = sampler
         self._trials = trials
         self._seed = seed
+        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, stop_early=stop_early)
 
     def choose(self, records: Sequence[TrialRecord], left: int) -> Choice:
         """The sampler that proposes after *records*, with *left* trials to go."""
         size = self._codec.size
         unseen = None if size is None else size - len(self._seen_inside(records))
-        return choose_sampler(self._asked, unseen=unseen, left=left, trials=self._trials)
+        return choose_sampler(
+            self._asked, unseen=unseen, left=left, trials=self._trials, plain=self._surrogate is not None
+        )
 
     def propose(self, records: Sequence[TrialRecord], choice: Choice) -> Draft | None:
         """The next training by the chosen sampler; ``None`` when every combination was tried.
 
         No combination is proposed twice, and no plan that crashed in two trials and was never trained.
         """
+        if choice.name == "ehvi":
+            return self._steered(records, fresh=True)
         seen = {trial_key(record.plan, record.params) for record in records}
         banned = _crashing(records)
         for encoded in self._candidates(choice, records):
@@ -70,6 +81,27 @@ class Proposer:
             if plan not in banned and trial_key(plan, params) not in seen:
                 return Draft(kind="search", plan=plan, params=params)
         return None
+
+    def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
+        """Number → quality without the noise of seeds, of finished trials; empty where no surrogate knows it."""
+        return {} if self._surrogate is None else self._surrogate.believed(records)
+
+    def resume(self, records: Sequence[TrialRecord]) -> Draft | None:
+        """The paused training that is worth going on with most; ``None`` where none is."""
+        return self._steered(records, fresh=False)
+
+    def _steered(self, records: Sequence[TrialRecord], *, fresh: bool) -> Draft | None:
+        """The next step by the surrogate: a training to begin, where *fresh* ones may be, or one to go on with."""
+        if self._surrogate is None:
+            return None
+        rng = Random(derive("ask", self._seed, len(records)))
+        move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh)
+        if move is None:
+            return None
+        if move.paused is not None:
+            return replace(Draft.of(move.paused), until=move.until, number=move.paused.number)
+        plan, params = self._codec.decode(move.encoded)
+        return Draft(kind="search", plan=plan, params=params, until=move.until)
 
     def _candidates(self, choice: Choice, records: Sequence[TrialRecord]) -> Iterator[Encoded]:
         """The sampler's proposals, then combinations near the front, then, where they can be listed, all there are."""

@@ -7,20 +7,75 @@ for each proposal: a restart sees what an uninterrupted study would have seen.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
-from headtune.pareto import Objective
+from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec, Encoded
 from headtune.search.quiet import undisturbed
+from headtune.search.told import ToldTrial, told_study
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 _FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
+_NAME = "shadow"
+
+TOLD = 1000
+"""Trials that a model-based sampler is told of at most.
+
+Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
+what it was told.
+"""
+
+
+class _Told(FrozenTrial):
+    """A trial that belongs to the one storage which is given it.
+
+    Optuna copies a trial that is added, with each of its distributions, which took longer than all else of a proposal.
+    """
+
+    def __init__(
+        self,
+        state: TrialState,
+        codec: Codec,
+        encoded: Encoded,
+        *,
+        values: Sequence[float] | None = None,
+        constraints: Mapping[str, float] | None = None,
+        system_attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        now = datetime.now()
+        super().__init__(
+            number=-1,
+            trial_id=-1,
+            state=state,
+            value=None,
+            values=values,
+            datetime_start=now,
+            datetime_complete=now if state.is_finished() else None,
+            params=encoded,
+            distributions=codec.distributions,
+            user_attrs={},
+            system_attrs=dict(system_attrs or {}),
+            intermediate_values={},
+        )
+        for name, amount in (constraints or {}).items():
+            self.set_constraint(name, amount)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Told":
+        return self
+
+
+TOLD = 1000
+"""Trials that a model-based sampler is told of at most.
+
+Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
+what it was told.
+"""
 
 
 def proposals(
@@ -35,8 +90,8 @@ def proposals(
     Each proposal stays pending when the next one is asked for, which pushes the sampler away from it.
     """
     with undisturbed():
-        study = optuna.create_study(directions=[goal.direction for goal in objectives], sampler=sampler)
-        study.add_trials(shadow_trials(records, codec, objectives, limits, sampler))
+        told = shadow_trials(records, codec, objectives, limits, sampler)
+        study = told_study(told, [goal.direction for goal in objectives], sampler)
     while True:
         with undisturbed():
             trial = study.ask(codec.distributions)
@@ -51,19 +106,22 @@ def shadow_trials(
     sampler: BaseSampler,
 ) -> list[FrozenTrial]:
     """The trials that *sampler* is shown: of *records*, those that lie in the space."""
+    if not isinstance(sampler, NSGAIISampler):  # which needs every generation
+        records = _best_and_latest(records, objectives)
     failures = any(_failed(record, limits) for record in records)
-    shown = []
+    shown: list[FrozenTrial] = []
     for record in records:
         encoded = codec.encode(record.plan, record.params)
         if encoded is None:
             continue
         if record.outcome is None:
-            shown.append(create_trial(state=TrialState.RUNNING, params=encoded, distributions=codec.distributions))
+            shown.append(ToldTrial(TrialState.RUNNING, codec, encoded))
             continue
         shown.append(
-            create_trial(
-                params=encoded,
-                distributions=codec.distributions,
+            ToldTrial(
+                TrialState.COMPLETE,
+                codec,
+                encoded,
                 values=[_value(record, goal, objectives) for goal in objectives],
                 constraints=_constraints(record, limits, failures=failures),
                 system_attrs=_generation(sampler, len(shown)),
@@ -72,13 +130,25 @@ def shadow_trials(
     return shown
 
 
+def _best_and_latest(records: Sequence[TrialRecord], objectives: Sequence[Objective]) -> Sequence[TrialRecord]:
+    """The front, and of the other trials the latest, as many as a sampler is told of."""
+    if len(records) <= TOLD:
+        return records
+    offers = [record for record in records if record.on_offer]
+    values = [[record.metrics[goal.metric] for goal in objectives] for record in offers]
+    front = [offers[index] for index in non_dominated(values, objectives)] if offers else []
+    best = {record.number for record in front}
+    others = [record for record in records if record.number not in best]
+    return sorted([*others, *front][-TOLD:], key=lambda record: record.number)
+
+
 def _value(record: TrialRecord, goal: Objective, objectives: Sequence[Objective]) -> float:
-    """The final value; of a stopped trial its last report; else the worst there is, which samplers clip."""
+    """The final value; of one trained for a part the last report; else the worst there is, which samplers clip."""
     worst = -math.inf if goal.direction == "maximize" else math.inf
     if record.outcome is Outcome.OK or goal.measured:
         return float(record.metrics.get(goal.metric, worst))
     first_quality = next(other for other in objectives if not other.measured)
-    if record.outcome is Outcome.STOPPED and goal == first_quality and record.curve:
+    if record.outcome in (Outcome.STOPPED, Outcome.PAUSED) and goal == first_quality and record.curve:
         return record.curve[-1][1]
     return worst
 

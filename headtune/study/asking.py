@@ -14,6 +14,7 @@ from headtune.pareto.objective import is_measured
 from headtune.search import Ledger, SearchBroker
 from headtune.study.driver import broker_of, check_and_remember, open_ledger, prepare
 from headtune.study.preparing import asked_metrics
+from headtune.study.shortlisting import shortlist_of
 from headtune.study.spec import StudySpec
 from headtune.trial import Outcome, ParamValue, Silent, TrialRequest, TrialResult, TrialSetup
 from headtune.trial.build import build_planned
@@ -140,7 +141,8 @@ class Asking:
         try:
             checked = check_and_remember(spec, ledger, Silent())
             setup = prepare(spec, checked, ledger, InlineExecutor(), Silent())
-            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent())
+            shortlist = shortlist_of(spec, checked, ledger, setup, InlineExecutor(), Silent())
+            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent(), shortlist)
         except BaseException:
             ledger.close()
             raise

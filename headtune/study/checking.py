@@ -5,17 +5,20 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headtune.errors import SpaceError, TaskError
+from headtune.errors import SpaceError, SpecError, TaskError
 from headtune.heads import AttentionSite, Baselines, SearchSpace, baselines
 from headtune.study.spec import StudySpec
 from headtune.study.trying import try_plans
 from headtune.surgery import SitePossibility, apply_plan, find_sites, possibilities
+from headtune.surgery.sharing import Supernet
+from headtune.surgery.transaction import copied
 from headtune.timing import count_parameters
 from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
 from headtune.trial.forks import one_process
 from headtune.trial.keeping import kept_digest, kept_model, rank_heads, weight_digests
 from headtune.trial.params import ParamValue
+from headtune.trial.supernet import why_no_supernet
 from headtune.trial.task import Task
 
 
@@ -54,9 +57,11 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
 
     Raises:
-        TaskError: the task does not import, ``model`` or ``inputs`` fail, nothing trains weights that are fresh, or
-            those that are to be kept are drawn anew each time.
-        SurgeryError: no attention is found, or the model does not take a plan.
+        TaskError: the task does not import, ``model`` or ``inputs`` fail, nothing trains weights that are fresh, those
+            that are to be kept are drawn anew each time, or a supernet lacks one of the task's functions.
+        SurgeryError: no attention is found, or the model does not take a plan, or plans cannot share weights where a
+            supernet is to judge them.
+        SpecError: the trials are too few for a supernet to choose any.
         SpaceError: no plan is legal, or the present counts are the only one.
     """
     (observer or Silent()).phase("check", spec.task.name)
@@ -67,6 +72,9 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
             f"task {spec.task.name}: has no train, but `weights: fresh` trains each plan; give train=(model, run), "
             "or write `weights: keep` to score a trained model as it is"
         )
+    shared = spec.search.evaluator == "supernet"
+    if shared and (problems := why_no_supernet(task, baseline_params(spec))):
+        raise TaskError(*(f"task {spec.task.name}: {problem}" for problem in problems))
     # Built first and let go of, so that the generators stand as a single build leaves them.
     other = weight_digests(build_model(task, baseline_params(spec), spec.seed ^ 1)) if trained else {}
     model = build_model(task, baseline_params(spec), spec.seed)
@@ -87,6 +95,9 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
             space,
             lambda plan: apply_plan(model, plan, inputs, hold=spec.space.hold, seed=spec.seed, sites=sites),
         )
+    if shared:
+        _left_to_shortlist(spec.search.trials, named)
+        Supernet.of(copied(model), inputs, space, seed=spec.seed)
     return Checked(
         sites=sites,
         space=space,
@@ -97,6 +108,15 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
         parameters=count_parameters(model),
         kept=kept,
     )
+
+
+def _left_to_shortlist(trials: int, named: Baselines) -> None:
+    first = len(set(named.plans.values()))
+    if trials <= first:
+        raise SpecError(
+            f"search.trials: is {trials}, and {first} baselines are trained first: under `evaluator: supernet` it must "
+            f"be more than {first}, or nothing is left for the plans that the supernet finds"
+        )
 
 
 def _locked(task: Task, trained: bool) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headtune.heads import HeadPlan, SearchSpace
+from headtune.pareto.objective import LATENCY
 from headtune.study.checking import baseline_params
 from headtune.study.details import ProfileDetails
 from headtune.study.head_costs import head_costs
@@ -53,6 +54,15 @@ class Measuring:
     executor: Executor
     say: Callable[[str], None]
 
+    @classmethod
+    def at_longest(
+        cls, spec: StudySpec, space: SearchSpace, setup: TrialSetup, executor: Executor, say: Callable[[str], None]
+    ) -> "Measuring":
+        """At the longest of the sequence lengths, where attention weighs most."""
+        longest = setup.latency.lengths[-1]
+        narrowed = replace(setup, latency=setup.latency.at(longest), timed={LATENCY: longest})
+        return cls(spec=spec, space=space, setup=narrowed, executor=executor, say=say)
+
     def candidates(self, plans: Sequence[HeadPlan]) -> list[Candidate]:
         """The plans with the params of the present one."""
         return [Candidate(plan=plan, params=baseline_params(self.spec)) for plan in plans]
@@ -76,8 +86,8 @@ def detail(work: Measuring, plans: Mapping[str, HeadPlan], known: Mapping[HeadPl
     distinct = list(dict.fromkeys(plans.values()))
     kernels = dict(zip(distinct, work.executor.call(kernels_of, work.setup, work.candidates(distinct)), strict=True))
     multiples = wanted_multiples(work.setup.latency)
-    timed = {**_timed_briefly(work, known), **known}
-    model = _fitted(work, timed)
+    timed = timed_plans(work, known)
+    model = fitted(work, timed)
     return ProfileDetails(
         traits=traits,
         kernels={name: kernels[plan] for name, plan in plans.items()},
@@ -104,6 +114,11 @@ def _long(work: Measuring, plans: Mapping[str, HeadPlan]) -> dict[str, tuple[Lon
     return {name: found[plan] for name, plan in many.items()}
 
 
+def timed_plans(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) -> dict[HeadPlan, LatencyProfile]:
+    """The latencies of an informative design, those that are *known* included."""
+    return {**_timed_briefly(work, known), **known}
+
+
 def _timed_briefly(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) -> dict[HeadPlan, LatencyProfile]:
     """The latencies of an informative design, as far as they are not known."""
     design = informative_plans(work.space, design_size(work.space), work.spec.seed)
@@ -121,7 +136,7 @@ def _timed_briefly(work: Measuring, known: Mapping[HeadPlan, LatencyProfile]) ->
     return found
 
 
-def _fitted(work: Measuring, timed: Mapping[HeadPlan, LatencyProfile]) -> LatencyModel | None:
+def fitted(work: Measuring, timed: Mapping[HeadPlan, LatencyProfile]) -> LatencyModel | None:
     """The model of the measured plans; ``None`` where the space has too few to say anything of its own error."""
     if len(timed) < LEAST_FITTED:
         return None

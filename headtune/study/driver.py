@@ -1,9 +1,9 @@
 """One driver's hold on a study: the ledger, what the check and the profile found, and who runs the trials."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headtune.execute import InlineExecutor
-from headtune.heads import Criterion, HeadRanking
+from headtune.heads import Criterion, HeadPlan, HeadRanking
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.study.checking import Checked, baseline_params, check
 from headtune.study.facts import range_from_json, range_to_json
@@ -111,7 +111,13 @@ def _ranking(
 
 
 def broker_of(
-    spec: StudySpec, checked: Checked, ledger: Ledger, setup: TrialSetup, concurrent: int, observer: Observer
+    spec: StudySpec,
+    checked: Checked,
+    ledger: Ledger,
+    setup: TrialSetup,
+    concurrent: int,
+    observer: Observer,
+    shortlist: Sequence[HeadPlan] | None = None,
 ) -> SearchBroker:
     """The search's broker, continuing what the ledger holds."""
     rules = SearchRules(
@@ -126,4 +132,5 @@ def broker_of(
         timeout_s=spec.search.timeout_s,
         built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.timed else None,
     )
-    return SearchBroker(ledger, checked.space, rules, baselines=checked.baselines.plans, observer=observer)
+    baselines = checked.baselines.plans
+    return SearchBroker(ledger, checked.space, rules, baselines=baselines, shortlist=shortlist, observer=observer)

@@ -70,8 +70,8 @@ class SeedNoise:
             parts = (self.sds / self.sds.max()) ** 2 / self.counts
             whole = (parts[:, None] + parts[None, :]) ** 2
             freedoms = whole / (parts[:, None] ** 2 / self.freedoms[:, None] + parts[None, :] ** 2 / self.freedoms)
-        clipped: Numbers = np.clip(np.nan_to_num(freedoms, nan=self.freedom), 1, self.freedom)
-        return clipped
+        found: Numbers = np.clip(np.nan_to_num(freedoms, nan=self.freedom), 1, self.freedom)
+        return found
 
 
 def means(rows: Sequence[Row]) -> Numbers:

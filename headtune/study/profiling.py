@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from headtune.errors import Infeasible
 from headtune.heads import HeadPlan, HeadRanking, Limit
-from headtune.pareto.objective import LATENCY, is_latency, length_of
+from headtune.pareto.objective import is_latency, length_of
 from headtune.study.checking import Checked, baseline_params
 from headtune.study.detailing import Measuring, detail
 from headtune.study.details import ProfileDetails
@@ -72,13 +72,8 @@ def profile(
     seen = _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
     if not details:
         return seen
-    longest = setup.latency.lengths[-1]  # where attention weighs most
-    work = Measuring(
-        spec=spec,
-        space=checked.space,
-        setup=replace(setup, latency=setup.latency.at(longest), timed={LATENCY: longest}),
-        executor=executor,
-        say=lambda doing: observer.phase("profile", doing),
+    work = Measuring.at_longest(
+        spec, checked.space, setup, executor, say=lambda doing: observer.phase("profile", doing)
     )
     known = {plan: one.latency for plan, one in found.items() if one.latency is not None}
     return replace(seen, details=detail(work, chosen, known))

@@ -6,7 +6,7 @@ from typing import Any
 from headtune.errors import StorageError
 from headtune.heads import HeadRanking
 from headtune.pareto import Objective
-from headtune.search import Ledger, LedgerView
+from headtune.search import Influence, Ledger, LedgerView
 from headtune.study.checking import Checked
 from headtune.study.facts import (
     finalist_from_json,
@@ -20,6 +20,7 @@ from headtune.study.facts import (
 from headtune.study.fingerprint import versions
 from headtune.study.preparing import needs, protocol_of
 from headtune.study.record import StudyRecord
+from headtune.study.shared_scores import supernet_of
 from headtune.study.spec import StudySpec
 from headtune.timing import LatencyProtocol
 
@@ -101,4 +102,6 @@ def record_of(view: Ledger | LedgerView) -> StudyRecord:
         versions=manifest["versions"],
         ranking=None if ranking is None else HeadRanking.from_json(ranking),
         trains=checked.get("trains", True),
+        influences=tuple(map(Influence.from_json, view.recall("influences") or ())),
+        supernet=supernet_of(view),
     )

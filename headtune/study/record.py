@@ -9,9 +9,11 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.ranking import HeadRanking
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto.objective import Objective
+from headtune.search.influence import Influence
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ParamValue
+from headtune.trial.plan_scores import PlanScore
 from headtune.trial.record import TrialRecord
 from headtune.trial.setup import Weights
 
@@ -123,6 +125,42 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Whether plans that a supernet finds better train better.
+
+    Attributes:
+        metric: the quality that is compared.
+        plans: that the supernet scored and that were trained to the end.
+        correlation: Spearman's rank correlation of the two; ``None`` for fewer than three plans, or equal qualities.
+        p_value: how likely one as high is by chance alone; ``None`` with it.
+    """
+
+    metric: str
+    plans: int
+    correlation: float | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupernetRecord:
+    """What the one training of all plans came to.
+
+    Attributes:
+        scores: of every plan that was scored.
+        shortlist: the plans that are trained by themselves, in order, as far as the trials reach.
+        ordered_by: measured objective → what stood in for it, in words.
+        seconds: that the training and the scoring took.
+        agreement: of these scores with the trainings so far.
+    """
+
+    scores: tuple[PlanScore, ...]
+    shortlist: tuple[HeadPlan, ...]
+    ordered_by: Mapping[str, str]
+    seconds: float
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRecord:
     """Everything a finished or running study knows.
 
@@ -136,6 +174,8 @@ class StudyRecord:
         versions: package → version, and the platform.
         ranking: which trained heads stay under a plan; ``None`` where no weights are kept.
         trains: whether trials train; else a plan has one quality, without noise.
+        influences: which choices mattered for each objective; empty until the search has ended.
+        supernet: what a supernet said of the plans; ``None`` where none was trained.
     """
 
     name: str
@@ -162,6 +202,8 @@ class StudyRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     ranking: HeadRanking | None = None
     trains: bool = True
+    influences: tuple[Influence, ...] = ()
+    supernet: SupernetRecord | None = None
 
     def __repr__(self) -> str:
         chosen = None if self.verdict is None else self.verdict.recommended

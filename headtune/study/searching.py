@@ -1,15 +1,17 @@
 """The life of a study: check, profile, search, verify. Running it again continues where it stopped."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 from headtune.errors import OtherDeviceError
-from headtune.search import Ledger
+from headtune.search import Ledger, SearchBroker, influences
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
 from headtune.study.failing import misfit, nothing_trained
 from headtune.study.finalists import choose_finalists
 from headtune.study.reading import record_of
 from headtune.study.record import StudyRecord
+from headtune.study.shortlisting import agreement_findings, shortlist_of
 from headtune.study.spec import StudySpec
 from headtune.study.verifying import verify
 from headtune.trial import Observer, Outcome, Silent, TrialRecord
@@ -46,31 +48,37 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     executor = executor_of(spec, observer)
     try:
         setup = prepare(spec, checked, ledger, executor, observer)
+        shortlist = shortlist_of(spec, checked, ledger, setup, executor, observer)
         observer.phase("search", f"trials: {spec.search.trials}, legal plans: {checked.space.size:,}")
-        broker = broker_of(spec, checked, ledger, setup, executor.slots, observer)
+        broker = broker_of(spec, checked, ledger, setup, executor.slots, observer, shortlist)
         executor.run(broker, setup)
         if broker.misfit:
             ledger.abandon()
             raise misfit(broker.misfit)
         if broker.misplaced:
             raise OtherDeviceError(broker.misplaced)
-        chosen = _finalists(spec, ledger, broker.ending)
+        trials = ledger.trials()
+        chosen = _finalists(spec, trials, ledger, broker)
+        mattered = influences(trials, checked.space, spec.params, spec.objectives, seed=spec.seed)
+        ledger.remember("influences", [asdict(one) for one in mattered])
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
     finally:
         executor.close()
     ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])
-    ledger.remember("verdict", asdict(verdict))
+    ledger.remember("verdict", asdict(replace(verdict, findings=(*verdict.findings, *agreement_findings(ledger)))))
     ledger.remember("finished", _wish(spec))
 
 
-def _finalists(spec: StudySpec, ledger: Ledger, ending: str) -> tuple[TrialRecord, ...]:
+def _finalists(
+    spec: StudySpec, trials: Sequence[TrialRecord], ledger: Ledger, broker: SearchBroker
+) -> tuple[TrialRecord, ...]:
     """The trials to judge again.
 
     Raises:
         TrialError: no trial was trained to its end; the next start begins anew.
     """
-    trials = ledger.trials()
     if not any(trial.outcome is Outcome.OK for trial in trials):
         ledger.abandon()
-        raise nothing_trained(trials, ending, spec.output)
-    return choose_finalists(trials, spec.objectives, ledger.recall("reference_point"), spec.verify.top)
+        raise nothing_trained(trials, broker.ending, spec.output)
+    reference = ledger.recall("reference_point")
+    return choose_finalists(trials, spec.objectives, reference, spec.verify.top, broker.believed)

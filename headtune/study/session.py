@@ -20,7 +20,7 @@ from headtune.study.profiling import Profile, profile
 from headtune.study.reading import read
 from headtune.study.record import StudyRecord
 from headtune.study.searching import search
-from headtune.study.spec import ExecutorName, Resources, SearchOptions, StudySpec, VerifyOptions
+from headtune.study.spec import Evaluator, ExecutorName, Resources, SearchOptions, StudySpec, VerifyOptions
 from headtune.timing import LatencyProtocol
 from headtune.trial import (
     Observer,
@@ -60,6 +60,7 @@ class Study:
         latency: LatencyProtocol | None = None,
         epochs: int = 10,
         stop_early: bool = True,
+        evaluator: Evaluator = "train",
         resources: Resources | None = None,
         name: str = "study",
         storage: str = "sqlite:///headtune.db",
@@ -77,6 +78,7 @@ class Study:
             latency: how to time.
             epochs: what ``run.epochs`` says.
             stop_early: whether hopeless trials may be stopped.
+            evaluator: ``supernet`` trains all plans at once on shared weights, and only the best of them by themselves.
             resources: what one trial gets.
             name: the study's name in the storage.
             storage: an Optuna storage URL.
@@ -103,7 +105,7 @@ class Study:
             output=Path(output) if isinstance(output, str) else output,
             seed=seed,
         )
-        options = partial(SearchOptions, epochs=epochs, stop_early=stop_early)
+        options = partial(SearchOptions, epochs=epochs, stop_early=stop_early, evaluator=evaluator)
         narrowed = partial(_narrowed, space, head_dims)
         _together(partial(_check_task, task), spec, options, narrowed)
         self._spec = replace(spec(), space=narrowed(), search=options())

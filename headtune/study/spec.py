@@ -9,7 +9,7 @@ import headtune.rules as rules
 from headtune.errors import SpecError
 from headtune.heads import Limit, SpaceOptions
 from headtune.pareto import Objective
-from headtune.pareto.objective import distinct, limitable, named_lengths, reportable
+from headtune.pareto.objective import counted, distinct, limitable, named_lengths, reportable
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
@@ -17,6 +17,8 @@ from headtune.trial.reference import TaskSource
 from headtune.trial.setup import Weights
 
 ExecutorName = Literal["ray", "inline"]
+Evaluator = Literal["train", "supernet"]
+"""Who judges which plans are worth a training: the sampler, by trainings; or one training of all plans at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class SearchOptions:
         sampler: who proposes.
         epochs: what ``run.epochs`` says.
         stop_early: whether the broker may stop trials.
+        evaluator: who judges which plans are worth a training; ``supernet`` needs no sampler.
 
     Raises:
         SpecError: lists every value that has no meaning.
@@ -39,6 +42,7 @@ class SearchOptions:
     sampler: SamplerName = "auto"
     epochs: int = 10
     stop_early: bool = True
+    evaluator: Evaluator = "train"
 
     def __post_init__(self) -> None:
         _keep(
@@ -48,6 +52,7 @@ class SearchOptions:
                 "sampler": (self.sampler, rules.one_of(get_args(SamplerName))),
                 "epochs": (self.epochs, rules.count),
                 "stop_early": (self.stop_early, rules.truth),
+                "evaluator": (self.evaluator, rules.one_of(get_args(Evaluator))),
             }
         )
 
@@ -203,6 +208,8 @@ class StudySpec:
                     for sentence in named_lengths(goals, limits, self.latency.lengths)
                 ),
                 (("sampler",), rules.grid(self.search.sampler, real)),
+                (("sampler",), rules.ehvi(self.search.sampler, *counted(goals))),
+                (("evaluator",), rules.supernet(self.search.evaluator, self.weights)),
                 (("resources", "gpus"), rules.gpus_for(self.latency.device, self.executor, asked.gpus)),
                 *(
                     (("resources", *keys), sentence)

@@ -92,7 +92,10 @@ class Observer(Protocol):
     """Hears what happens, to show it; never decides."""
 
     def phase(self, name: str, detail: str = "") -> None:
-        """A phase of the study (``check``, ``rank``, ``profile``, ``search``, ``verify``, ``report``) begins."""
+        """A phase of the study begins.
+
+        That is ``check``, ``rank``, ``profile``, ``supernet``, ``search``, ``verify`` or ``report``.
+        """
         ...
 
     def note(self, message: str) -> None:

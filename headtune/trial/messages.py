@@ -30,6 +30,7 @@ class TrialRequest:
         key: hash of plan, params and repeat; names the trial's checkpoint, so that any rerun resumes it.
         measurement: that of an earlier trial whose model is the same, so that no two trials disagree on what it costs;
             ``None`` where it is still to be measured.
+        until: report after which the training pauses, its state kept; ``None`` to train to the end.
     """
 
     number: int
@@ -42,6 +43,7 @@ class TrialRequest:
     epochs: int
     key: str
     measurement: "Measurement | None" = None
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ class Outcome(StrEnum):
 
     OK = "ok"
     STOPPED = "stopped"
+    PAUSED = "paused"
     INFEASIBLE = "infeasible"
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
@@ -20,13 +21,14 @@ class Outcome(StrEnum):
 
     @property
     def trained(self) -> bool:
-        """Whether the trial counts against the number of trials: it was trained, to the end or until stopped."""
-        return self in (Outcome.OK, Outcome.STOPPED)
+        """Whether the trial counts against the number of trials: it was trained, to the end or for a part."""
+        return self in (Outcome.OK, Outcome.STOPPED, Outcome.PAUSED)
 
 
 _SENTENCES = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early: trials that are not slower did better at the same epoch",
+    Outcome.PAUSED: "paused: its remaining epochs promise less than other plans do; it may be gone on with",
     Outcome.INFEASIBLE: "breaks a constraint; known before training, so no epoch was paid",
     Outcome.DIVERGED: "reported a value that is not finite",
     Outcome.OUT_OF_MEMORY: "ran out of memory",

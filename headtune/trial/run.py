@@ -42,6 +42,7 @@ class Run:
         params: Mapping[str, ParamValue] | None = None,
         channel: Channel | None = None,
         folder: Path | None = None,
+        until: int | None = None,
     ) -> None:
         """Make a run.
 
@@ -52,6 +53,7 @@ class Run:
             params: name → value.
             channel: where reports go; ``None`` prints them.
             folder: where :meth:`save` writes; ``None`` keeps nothing.
+            until: report after which the training is to pause; ``None`` to train to the end.
 
         Raises:
             TaskError: every argument that has no meaning.
@@ -63,6 +65,7 @@ class Run:
                 "device": (device, rules.optional(_device)),
                 "params": (params, rules.optional(rules.a(Mapping, "a mapping of names to values"))),
                 "folder": (folder, rules.optional(rules.path)),
+                "until": (until, rules.optional(rules.count)),
             }
         )
         if problems:
@@ -77,6 +80,8 @@ class Run:
         self._checkpoint = None if folder is None else folder / "checkpoint.pt"
         self._history: list[Mapping[str, float]] = []
         self._process = os.getpid()
+        self._until = until
+        self._saves = False
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
@@ -88,6 +93,11 @@ class Run:
         """The last report; empty before the first."""
         return self._history[-1] if self._history else {}
 
+    @property
+    def pausing(self) -> bool:
+        """Whether the training is to pause here; its next :meth:`save` is its last step for now."""
+        return self._until is not None and len(self._history) >= self._until
+
     def report(self, /, **metrics: float | torch.Tensor) -> None:
         """Tell how good the model is now; the n-th call is step n.
 
@@ -98,8 +108,10 @@ class Run:
             MetricError: no metric, one that is not a number, or one that headtune measures itself.
             TaskError: in a study, the process is not the one that train was called in.
             Diverged: in a study, a metric is not finite.
-            StopTrial: the study wants no more of this trial.
+            StopTrial: the study wants no more of this trial, or not yet.
         """
+        if self.pausing:
+            self._pause()  # a training that saves now and then had no save since it was to pause
         if self._channel is not None and os.getpid() != self._process:
             raise TaskError("run.report() was called in a process that train forked; report where train was called")
         values = reported_metrics(metrics)
@@ -107,10 +119,12 @@ class Run:
         step = len(self._history)
         if self._channel is None:
             print(f"report {step}  {_as_text(values)}", file=sys.stderr, flush=True)
-            return
-        self.check_finite(values)
-        if self._channel.report(step, values):
-            raise StopTrial(f"stopped by the study at report {step}")
+        else:
+            self.check_finite(values)
+            if self._channel.report(step, values):
+                raise StopTrial(f"stopped by the study at report {step}")
+        if self.pausing and not self._saves:
+            self._pause()
 
     def check_finite(self, metrics: Mapping[str, float]) -> None:
         """Let only finite values pass.
@@ -125,29 +139,38 @@ class Run:
     def save(self, state: Mapping[str, Any]) -> None:
         """Keep *state*, the reports so far and the random generators, so that a new start can go on from here.
 
-        Whole or not at all: a kill in mid-write leaves the state before. Does nothing in a run without a folder.
+        Whole or not at all: a kill in mid-write leaves the state before. Keeps nothing in a run without a folder.
+
+        Raises:
+            StopTrial: the training is to pause here.
         """
-        if self._checkpoint is None:
-            return
-        self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self._checkpoint.with_suffix(f".{os.getpid()}.tmp")
+        if self._checkpoint is not None:
+            self._write(self._checkpoint, state)
+        if self.pausing:
+            self._pause()
+
+    def _write(self, checkpoint: Path, state: Mapping[str, Any]) -> None:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = checkpoint.with_suffix(f".{os.getpid()}.tmp")
         try:
             with unfinished.open("wb") as file:
                 torch.save({"state": dict(state), "history": self._history, "rng": rng_state()}, file)
                 file.flush()
                 os.fsync(file.fileno())
-            unfinished.replace(self._checkpoint)
+            unfinished.replace(checkpoint)
         finally:
             unfinished.unlink(missing_ok=True)
 
     def restore(self) -> dict[str, Any] | None:
         """The last state saved, its tensors on the CPU; ``None`` in a run that never saved, or without a folder.
 
-        Later reports count on from those that were saved, and the random generators go on from where they were.
+        Later reports count on from those that were saved, and the random generators go on from where they were. A
+        training that asks is taken to save too: where it is to pause, it pauses at its next :meth:`save`.
 
         Raises:
             TrialError: the file is there but cannot be read.
         """
+        self._saves = True
         if self._checkpoint is None or not self._checkpoint.exists():
             return None
         try:
@@ -162,6 +185,9 @@ class Run:
         set_rng_state(kept["rng"])
         state: dict[str, Any] = kept["state"]
         return state
+
+    def _pause(self) -> None:
+        raise StopTrial(f"paused by the study after report {len(self._history)}")
 
     def clear(self) -> None:
         """Delete what :meth:`save` wrote; called when the trial has ended."""

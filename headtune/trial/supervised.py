@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 import headtune.rules as rules
 from headtune.errors import TaskError
-from headtune.trial.fitting import Fit, FitOptions, Mode
+from headtune.trial.descent import FitOptions
+from headtune.trial.fitting import Fit, Mode
 from headtune.trial.task import Inputs, Task
 
 

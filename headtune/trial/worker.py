@@ -101,6 +101,7 @@ class _Trial:
             device=torch.device(self.setup.device),
             channel=self.channel,
             folder=None if self.setup.scratch is None else self.setup.scratch / self.request.key,
+            until=self.request.until,
         )
         seed_everything(self.request.seed)
         handle = lane.attach(model)

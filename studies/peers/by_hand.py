@@ -41,8 +41,7 @@ def by_hand(sampler: Sampler, *, ordinal: bool = False) -> Search:
 
 
 def _suggested(trial: optuna.Trial, world: World, *, ordinal: bool) -> str:
-    heads = world.table.recording.heads
-    sites = len(world.table.plans[0].split("-"))
+    heads, sites = world.table.recording.heads, world.table.sites
     if ordinal:
         return "-".join(str(heads[trial.suggest_int(f"heads_{site}", 0, len(heads) - 1)]) for site in range(sites))
     return "-".join(str(trial.suggest_categorical(f"heads_{site}", heads)) for site in range(sites))

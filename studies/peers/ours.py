@@ -2,14 +2,15 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from play import Played
+from play import Played, Search
 from world import LATENCY, World
 
 from headtune.heads.baseline import baselines
 from headtune.search import Ledger, SearchBroker, SearchRules
+from headtune.study.finalists import front_of
 from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
 
 
@@ -51,6 +52,7 @@ class _Theatre:
     world: World
     broker: SearchBroker
     ledger: Ledger
+    _reached: dict[int, int] = field(default_factory=dict)
 
     def play(self, concurrent: int) -> Played:
         played = Played(self.world)
@@ -84,16 +86,24 @@ class _Theatre:
             self.broker.finish(request.number, TrialResult(outcome=Outcome.INFEASIBLE, message=""))
             return
         metric, key = world.table.recording.quality.metric, (plan, world.drawn[request.repeat])
-        for step, value in enumerate(world.table.curves[key], start=1):
+        begun = self._reached.get(request.number, 0)
+        for step, value in list(enumerate(world.table.curves[key], start=1))[begun:]:
             yield 1
             if self.broker.report(request.number, step, {metric: value}):
+                self.broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
+                return
+            if step == request.until:
+                self._reached[request.number] = step
                 self.broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
                 return
         final = {metric: world.table.finals[key]}
         self.broker.finish(request.number, TrialResult(outcome=Outcome.OK, message="", metrics=final))
 
     def _claimed(self) -> list[str]:
-        """The front of what was trained to the end and is feasible."""
-        goals = self.world.table.objectives
-        offers = [record for record in self.ledger.trials() if record.on_offer]
-        return self.world.front({one.plan.label: [one.metrics[goal.metric] for goal in goals] for one in offers})
+        """The front that finalists are taken from."""
+        trials, goals = self.ledger.trials(), self.world.table.objectives
+        return [trial.plan.label for trial in front_of(trials, goals, self.broker.believed).items]
+
+
+HEADTUNE: dict[str, Search] = {"headtune": Setting(SearchRules(trials=1, epochs=1))}
+"""headtune's search as it comes."""

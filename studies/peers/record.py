@@ -8,6 +8,7 @@ are trained: a machine that trains is no place for it.
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -110,6 +111,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="trainings at once, each on one thread")
     parser.add_argument("--minutes", type=float, default=inf, help="begin nothing after so many minutes")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the workers too
     deadline = time.monotonic() + 60 * asked.minutes
     whole = record_trainings(asked.task, asked.workers, deadline) and record_timings(asked.task, deadline)
     print(f"{asked.task}: {'recorded' if whole else 'not yet whole; run the same command again'}")

@@ -1,9 +1,9 @@
 """Recorded tables as files: a row for each training with its learning curve, and a row for each plan's latency."""
 
-import csv
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rows import append, read
 
 FOLDER = Path(__file__).parent / "tables"
 
@@ -48,7 +48,7 @@ def timings_file(name: str) -> Path:
 def read_trainings(file: Path) -> tuple[Training, ...]:
     """Every training of a file."""
     return tuple(
-        Training(plan, int(seed), float(final), tuple(map(float, curve))) for plan, seed, final, *curve in _read(file)
+        Training(plan, int(seed), float(final), tuple(map(float, curve))) for plan, seed, final, *curve in read(file)
     )
 
 
@@ -59,34 +59,20 @@ def trainings(name: str) -> tuple[Training, ...]:
 
 def timings(name: str) -> tuple[Timing, ...]:
     """Every latency that was recorded so far."""
-    return tuple(Timing(plan, *map(float, numbers)) for plan, *numbers in _read(timings_file(name)))
+    return tuple(Timing(plan, *map(float, numbers)) for plan, *numbers in read(timings_file(name)))
 
 
 def add_training(name: str, one: Training) -> None:
     """Write a training down."""
     header = ["plan", "seed", "final", *(f"epoch_{epoch}" for epoch in range(1, len(one.curve) + 1))]
-    _append(trainings_file(name), header, [one.plan, one.seed, *map(_brief, (one.final, *one.curve))])
+    append(trainings_file(name), header, [one.plan, one.seed, *map(_brief, (one.final, *one.curve))])
 
 
 def add_timing(name: str, one: Timing) -> None:
     """Write a latency down."""
     row = [one.plan, *map(_brief, (one.ratio, one.low, one.high))]
-    _append(timings_file(name), ["plan", "ratio", "low", "high"], row)
+    append(timings_file(name), ["plan", "ratio", "low", "high"], row)
 
 
 def _brief(value: float) -> str:
     return f"{value:.5g}"
-
-
-def _append(file: Path, header: Sequence[object], row: Sequence[object]) -> None:
-    file.parent.mkdir(exist_ok=True)
-    fresh = not file.exists()
-    with file.open("a", newline="", encoding="utf-8") as lines:
-        csv.writer(lines, lineterminator="\n").writerows([header, row] if fresh else [row])
-
-
-def _read(file: Path) -> list[list[str]]:
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        return list(csv.reader(lines))[1:]

@@ -49,7 +49,7 @@ class Recording:
 
 
 def _digits() -> Task:
-    from digits_vit import task
+    from moved_digits import task
 
     return task
 
@@ -57,7 +57,7 @@ def _digits() -> Task:
 def _text() -> Task:
     from text_lm import task
 
-    return task(width=32, layers=3, heads=8, steps=40)
+    return task(width=32, layers=3, heads=8, steps=70)
 
 
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
@@ -68,7 +68,7 @@ RECORDINGS = {
         hold="width",
         heads=(1, 2, 4, 8, 16),
         epochs=12,
-        quality=Objective(metric="val_accuracy", direction="maximize"),
+        quality=Objective(metric="val_loss", direction="minimize"),
         batch_size=32,
     ),
     "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
-from statistics import fmean
 
+import numpy as np
+from shrinking import shrunk
 from tables import timings, trainings
 from tasks import RECORDINGS, Recording
 
@@ -13,9 +14,6 @@ from headtune import Objective
 from headtune.pareto import hypervolume, non_dominated, reference_point
 
 LATENCY = Objective(metric="latency_ms", direction="minimize")
-
-HELD_OUT = 2
-"""Seeds that no search may draw, by which it is judged."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,11 @@ class Table:
         return tuple(self.latency)
 
     @property
+    def sites(self) -> int:
+        """How many counts a plan has."""
+        return len(self.plans[0].split("-"))
+
+    @property
     def objectives(self) -> tuple[Objective, Objective]:
         """Quality and latency."""
         return self.recording.quality, LATENCY
@@ -80,7 +83,8 @@ class World:
         """The *repeat*-th world of a table."""
         seeds = list(range(table.recording.seeds))
         Random(repeat).shuffle(seeds)
-        return cls(table, tuple(seeds[HELD_OUT:]), tuple(seeds[:HELD_OUT]), budget)
+        judges = len(seeds) // 2 + 1
+        return cls(table, tuple(seeds[judges:]), tuple(seeds[:judges]), budget)
 
     def feasible(self, plan: str) -> bool:
         """Whether the plan is fast enough."""
@@ -88,8 +92,7 @@ class World:
 
     def true(self, plan: str) -> tuple[float, float]:
         """The plan's quality by the held-out seeds, and its latency."""
-        quality = fmean(self.table.finals[plan, seed] for seed in self.judging)
-        return quality, self.table.latency[plan]
+        return self._qualities[plan], self.table.latency[plan]
 
     def worth(self, claimed: Sequence[str]) -> float:
         """The share of the true feasible front's hypervolume that the claimed plans have in truth."""
@@ -105,6 +108,14 @@ class World:
     def reference(self) -> tuple[float, ...]:
         """The nadir of all feasible plans, a tenth beyond."""
         return reference_point([self.true(plan) for plan in self._allowed], self.table.objectives)
+
+    @cached_property
+    def _qualities(self) -> dict[str, float]:
+        """Without shrinking, the best of many noisy means would be a front that no plan has."""
+        plans = self.table.plans
+        finals = np.array([[self.table.finals[plan, seed] for seed in self.judging] for plan in plans])
+        heads = np.array([[int(count) for count in plan.split("-")] for plan in plans])
+        return dict(zip(plans, shrunk(finals, np.log2(heads)).tolist(), strict=True))
 
     @cached_property
     def _allowed(self) -> tuple[str, ...]:

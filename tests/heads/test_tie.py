@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from headtune.heads.choice import HeadChoice
 from headtune.heads.count import HeadCount
-from headtune.heads.plan import HeadPlan
 from headtune.heads.setting import Stages, Tie
 from headtune.heads.site import AttentionSite, Role
 from headtune.heads.tie import Equal, Ramp, stack_sites, tied
@@ -89,9 +88,9 @@ def test_equal_sites_share_the_count_each_in_its_own_width() -> None:
 
 def test_equal_sites_with_other_counts_have_no_index() -> None:
     group = Equal(name="all", sites=ENCODER[:2], choices=CHOICES, hold="head_dim")
-    plan = HeadPlan.of({"encoder.0": HeadCount(4, 4, 8), "encoder.1": HeadCount(2, 2, 8)})
-    assert group.index(plan) is None
-    assert group.index(HeadPlan.of({path: HeadCount(4, 4, 8) for path in plan.paths})) == (2,)
+    counts = {"encoder.0": HeadCount(4, 4, 8), "encoder.1": HeadCount(2, 2, 8)}
+    assert group.index(counts) is None
+    assert group.index(dict.fromkeys(counts, HeadCount(4, 4, 8))) == (2,)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ def test_a_ramp_is_nowhere_farther_from_the_line_than_any_other_choice(
         line = heads[first] + Fraction(heads[last] - heads[first], layers - 1) * depth
         assert (abs(count - line), count) == min((abs(other - line), other) for other in heads)
     assert (counts[0], counts[-1]) == (heads[first], heads[last])
-    assert group.index(HeadPlan.of(group.counts((first, last)))) == (first, last)
+    assert group.index(group.counts((first, last))) == (first, last)
 
 
 def test_a_ramp_of_groups_follows_heads_first_then_key_value_heads() -> None:
@@ -141,6 +140,6 @@ def test_a_ramp_of_groups_follows_heads_first_then_key_value_heads() -> None:
 @pytest.mark.parametrize("heads", [[1, 1, 2], [3, 2, 1], [1, 2, 3]])
 def test_counts_that_are_on_no_line_have_no_index(heads: list[int]) -> None:
     group = Ramp(name="s", sites=ENCODER[:3], choices=CHOICES, hold="head_dim")
-    plan = HeadPlan.of({here.path: HeadCount(n, n, 8) for here, n in zip(ENCODER[:3], heads, strict=True)})
+    counts = {here.path: HeadCount(n, n, 8) for here, n in zip(ENCODER[:3], heads, strict=True)}
     expected = (0, 1) if heads == [1, 1, 2] else None
-    assert group.index(plan) == expected
+    assert group.index(counts) == expected

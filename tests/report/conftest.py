@@ -15,6 +15,7 @@ from headtune.heads.plan import HeadPlan
 from headtune.heads.site import AttentionSite, Hold
 from headtune.pareto import Objective, non_dominated, reference_point
 from headtune.report import write_report
+from headtune.search import Influence
 from headtune.study.record import Finalist, LatencyRange, StudyRecord, Verdict
 from headtune.timing.profile import LatencyProfile
 from headtune.timing.protocol import LatencyProtocol
@@ -258,7 +259,17 @@ class World:
             if measured
             else None,
             versions=VERSIONS,
+            influences=tuple(map(self.influence, self.objectives)) if finalists else (),
         )
+
+    def influence(self, goal: Objective) -> Influence:
+        """The first site matters most for the quality, the last for all else."""
+        paths = self.baselines["present"].paths
+        weights = {path: 1 / number**2 for number, path in enumerate(paths, start=1)}
+        if goal.measured:
+            weights = dict(zip(paths, reversed(weights.values()), strict=True))
+        shares = {path: weight / sum(weights.values()) for path, weight in weights.items()}
+        return Influence(metric=goal.metric, trials=20, shares=shares, clear=(max(shares, key=shares.__getitem__),))
 
     def site(self, path: str) -> AttentionSite:
         heads, kv_heads, head_dim = self.count(self.present_heads)

@@ -24,7 +24,7 @@ def test_the_public_face_is_sorted_and_there() -> None:
 
 
 def test_every_file_of_the_report_is_written(report: Path) -> None:
-    pictures = ("front", "sites", "curves", "hypervolume", "latency")
+    pictures = ("front", "sites", "influence", "curves", "hypervolume", "latency")
     expected = {report / name for name in FILES} | {report / f"figures/{name}.png" for name in pictures}
     assert {path for path in report.rglob("*") if path.is_file()} == expected
 
@@ -85,6 +85,7 @@ def test_partial_studies_are_written(partial: StudyRecord, partial_report: Path)
     expected = {
         "front": front,
         "sites": front,
+        "influence": any(one.shares for one in partial.influences),
         "curves": any(trial.curve for trial in partial.trials)
         and any(not goal.measured for goal in partial.objectives),
         "hypervolume": partial.reference_point is not None,

@@ -58,6 +58,7 @@ class Problem:
         accuracy(request.plan, request.params) * step / EPOCHS
     )
     started: list[TrialRequest] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
 
     def measure(self, request: TrialRequest) -> Measurement:
         time_ms = latency(request.plan)
@@ -77,10 +78,15 @@ class Problem:
         if result is not None:
             broker.finish(request.number, result)
             return
-        for step in range(1, self.epochs + 1):
+        for step in range(1 + self.kept.get(request.key, 0), self.epochs + 1):
             value = self.curve(request, step)
             if broker.report(request.number, step, {"val_accuracy": value}):
                 broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
+                return
+            if step == request.until:
+                self.kept[request.key] = step
+                paused = TrialResult(outcome=Outcome.STOPPED, message="", seconds={"train": 0.25})
+                broker.finish(request.number, paused)
                 return
             yield
         final = {"val_accuracy": self.curve(request, self.epochs)}

@@ -118,19 +118,19 @@ def test_a_superseded_attempt_is_started_again_and_never_listed(storage: RDBStor
     record = book.reported(begin(book), 1, 0.5)
     book.supersede(record.number, "lost", "its worker died")
     assert book.records() == ()
-    assert book.unfinished() == (replace(Draft.of(BORN), curve=((1, 0.5),)),)
+    assert book.take_over("")[1] == (replace(Draft.of(BORN), curve=((1, 0.5),)),)
     trial = optuna_trial(storage, 0)
     assert (trial.state, trial.user_attrs["outcome"]) == (TrialState.FAIL, "lost")
     assert trial.user_attrs["reason"] == "its worker died"
     book.finish(begin(book), Outcome.CRASHED)
-    assert book.unfinished() == ()
+    assert book.take_over("")[1] == ()
     assert len(book.records()) == 1
 
 
 def test_another_repeat_is_another_training(book: TrialBook) -> None:
     book.supersede(begin(book, repeat=1).number, "stale", "")
     book.finish(begin(book, repeat=2), Outcome.CRASHED)
-    assert [draft.repeat for draft in book.unfinished()] == [1]
+    assert [draft.repeat for draft in book.take_over("")[1]] == [1]
 
 
 def test_a_new_driver_lets_no_trial_run_on(storage: RDBStorage, book: TrialBook) -> None:
@@ -141,15 +141,15 @@ def test_a_new_driver_lets_no_trial_run_on(storage: RDBStorage, book: TrialBook)
     fresh.release("its driver ended")
     assert [trial.state.name for trial in storage.get_all_trials(1)] == ["FAIL", "FAIL", "FAIL"]
     assert fresh.records() == (done,)
-    assert [draft.repeat for draft in fresh.unfinished()] == [1, 3]
+    assert [draft.repeat for draft in fresh.take_over("")[1]] == [1, 3]
 
 
 def test_a_training_that_ends_its_process_again_and_again_counts_as_crashed(book: TrialBook) -> None:
     for attempt in range(ATTEMPTS):
-        assert len(book.unfinished()) == min(attempt, 1)
+        assert len(book.take_over("")[1]) == min(attempt, 1)
         begin(book)
         book.release("its driver ended")
-    assert book.unfinished() == ()
+    assert book.take_over("")[1] == ()
     (record,) = book.records()
     assert (record.outcome, record.message) == (
         Outcome.CRASHED,
@@ -162,7 +162,7 @@ def test_a_training_that_gets_further_each_time_is_never_given_up(book: TrialBoo
     for attempt in range(1, 2 * ATTEMPTS):
         book.reported(begin(book), attempt, 0.5)
         book.release("its driver ended")
-    assert len(book.unfinished()) == 1
+    assert len(book.take_over("")[1]) == 1
     for _ in range(ATTEMPTS - 1):
         book.reported(begin(book), 1, 0.5)
         book.release("its driver ended")
@@ -214,3 +214,19 @@ def test_a_full_disk_is_said_in_words(tmp_path: Path, storage: RDBStorage, book:
 def test_other_errors_pass() -> None:
     with pytest.raises(ZeroDivisionError), told():
         raise ZeroDivisionError
+
+
+def test_where_nothing_runs_taking_over_reads_the_trials_once(
+    storage: RDBStorage, book: TrialBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = book.finish(begin(book), Outcome.CRASHED)
+    whole, read = storage.get_all_trials, []
+
+    def counted(study_id: int, deepcopy: bool = True, states: object = None) -> object:
+        found = whole(study_id, deepcopy, states)  # type: ignore[arg-type]
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(storage, "get_all_trials", counted)
+    assert book.take_over("its driver ended") == ((done,), ())
+    assert read == [0, 1]

@@ -1,8 +1,10 @@
 """The broker's promises, under every sampler, on a problem whose answers are known."""
 
 import math
+import random
 from collections import Counter
 from types import ModuleType
+from typing import Any
 
 import optuna
 import pytest
@@ -11,10 +13,22 @@ from headtune.errors import SpaceError
 from headtune.pareto import Objective, reference_point
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.search import broker as module
+from headtune.search.draft import trial_key
 from headtune.search.seeds import trial_seed
 from headtune.trial import FloatParam, Outcome, Signal, TrialRequest, TrialResult
 
-SAMPLERS = [("random", 1), ("random", 3), ("tpe", 1), ("tpe", 3), ("nsga2", 3), ("grid", 3), ("gp", 3), ("auto", 1)]
+SAMPLERS = [
+    ("random", 1),
+    ("random", 3),
+    ("tpe", 1),
+    ("tpe", 3),
+    ("nsga2", 3),
+    ("grid", 3),
+    ("gp", 3),
+    ("ehvi", 1),
+    ("ehvi", 3),
+    ("auto", 1),
+]
 
 
 def rules(**changes: object) -> SearchRules:
@@ -51,7 +65,7 @@ def test_a_search_trains_exactly_what_was_asked(
     assert broker.propose() is Signal.DONE
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "gp"])
+@pytest.mark.parametrize("sampler", ["random", "tpe", "gp", "ehvi"])
 def test_one_worker_and_one_seed_give_one_study(kit: ModuleType, tmp_path: object, sampler: str) -> None:
     def study(name: str, seed: int, stops: tuple[int, ...] = ()) -> list[object]:
         url = f"sqlite:///{tmp_path}/{name}.db"
@@ -65,7 +79,7 @@ def test_one_worker_and_one_seed_give_one_study(kit: ModuleType, tmp_path: objec
 
     through = study("a", 0)
     assert study("b", 0, stops=(1, 3, 8)) == through, "restarts replay nothing and change nothing"
-    assert sampler == "gp" or study("c", 1) != through
+    assert sampler in ("gp", "ehvi") or study("c", 1) != through
 
 
 def test_baselines_come_first_in_full_and_freeze_the_reference_point(kit: ModuleType, ledger: Ledger) -> None:
@@ -407,3 +421,106 @@ def test_one_that_is_trained_beside_the_first_lets_the_search_go_on(kit: ModuleT
     broker.finish(second.number, TrialResult(outcome=Outcome.OK, message="", metrics={"val_accuracy": 0.5}))
     assert broker.misfit == ""
     assert isinstance(broker.propose(), TrialRequest)
+
+
+def test_a_large_study_keeps_no_row_for_each_choice_and_says_so(
+    kit: ModuleType, ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHARTED", 4 * 12 - 1)
+    listener = kit.Listener()
+    broker = SearchBroker(ledger, kit.space_of(), rules(), baselines=named(kit), observer=listener)
+    kit.drive(broker, kit.Problem())
+    assert sum("more than a dashboard's charts can show" in note for note in listener.notes) == 1
+    trials = optuna.load_study(study_name="study", storage=url).trials
+    assert [trial.params for trial in trials] == [{}] * len(trials)
+    assert [trial.user_attrs["heads"] for trial in trials] == [record.plan.label for record in ledger.trials()]
+
+
+def test_a_small_study_keeps_each_choice_for_a_dashboard(kit: ModuleType, ledger: Ledger, url: str) -> None:
+    listener = kit.Listener()
+    kit.drive(
+        SearchBroker(ledger, kit.space_of(), rules(), baselines=named(kit), observer=listener), kit.Problem(), most=3
+    )
+    assert not any("dashboard" in note for note in listener.notes)
+    assert all(len(trial.params) == 4 for trial in optuna.load_study(study_name="study", storage=url).trials)
+
+
+def noisy(kit: ModuleType) -> Any:
+    """A problem whose every plan has luck of its own, which its curve shows."""
+
+    def curve(request: TrialRequest, step: int) -> float:
+        luck = random.Random(request.plan.label).gauss(0, 0.1)
+        return float((kit.accuracy(request.plan) + luck) * (1 - 0.5 ** (step + 1)))
+
+    return kit.Problem(curve=curve)
+
+
+def test_a_paused_training_goes_on_under_its_own_number(kit: ModuleType, ledger: Ledger) -> None:
+    broker = SearchBroker(ledger, kit.space_of(), rules(sampler="ehvi", trials=16, limits=()), baselines=named(kit))
+    problem = noisy(kit)
+    kit.drive(broker, problem, slots=2)
+    records = {record.number: record for record in ledger.trials()}
+    begun = Counter(request.number for request in problem.started)
+    resumed = [number for number, count in begun.items() if count == 2]
+    stopped = [number for number, record in records.items() if record.outcome is Outcome.STOPPED]
+    assert resumed
+    assert stopped, "some promised nothing any more"
+    assert len(records) == 16
+    for number in resumed:
+        first, second = (request for request in problem.started if request.number == number)
+        assert (first.until, second.until, first.key) == (3, None, second.key)
+        assert [step for step, _ in records[number].curve] == [1, 2, 3, 4]
+        assert records[number].seconds["train"] == 0.25 + 0.5, "of both parts"
+    for number in stopped:
+        assert [step for step, _ in records[number].curve] == [1, 2, 3]
+        assert records[number].message == "stopped early: its remaining epochs promised less than other plans"
+
+
+def test_a_resumed_training_that_loses_its_worker_is_tried_again(kit: ModuleType, ledger: Ledger) -> None:
+    """It begins as a trial of its own, from the checkpoint that its training has."""
+    broker = SearchBroker(ledger, kit.space_of(), rules(sampler="ehvi", trials=12, limits=()), baselines=named(kit))
+    problem, lost = kit.Problem(), list[TrialRequest]()
+    while not isinstance(request := broker.propose(), Signal):
+        again = sum(one.number == request.number for one in problem.started)
+        if again and not lost:
+            lost.append(request)
+            problem.started.append(request)
+            broker.lost(request.number, "its machine went away")
+            continue
+        for _ in problem.steps(broker, request):
+            pass
+    (key,) = {request.key for request in lost}
+    assert len([record for record in ledger.trials() if record.outcome is not None and record.outcome.trained]) == 12
+    (record,) = [one for one in ledger.trials() if trial_key(one.plan, one.params) == key]
+    assert record.outcome is Outcome.OK
+    assert [step for step, _ in record.curve] == [1, 2, 3, 4]
+    assert record.number != lost[0].number
+
+
+def test_an_interrupted_search_finds_its_paused_trainings_again(kit: ModuleType, url: str) -> None:
+    chosen, problem = rules(sampler="ehvi", trials=16, limits=()), noisy(kit)
+    with kit.open_ledger(url) as ledger:
+        kit.drive(SearchBroker(ledger, kit.space_of(), chosen, baselines=named(kit)), problem, most=12)
+        paused = {one.number for one in ledger.trials() if one.outcome is Outcome.PAUSED}
+        assert paused
+    with kit.open_ledger(url) as ledger:
+        assert {one.number for one in ledger.trials() if one.outcome is Outcome.PAUSED} == paused
+        begun = len(problem.started)
+        kit.drive(SearchBroker(ledger, kit.space_of(), chosen, baselines=named(kit)), problem)
+        assert paused & {request.number for request in problem.started[begun:]}, "it goes on with them"
+        assert {one.outcome for one in ledger.trials()} <= {Outcome.OK, Outcome.STOPPED}
+
+
+def test_finalists_are_judged_by_what_is_believed(kit: ModuleType, ledger: Ledger) -> None:
+    """One lucky seed lifts one plan far above its neighbours: less is believed of it than it showed."""
+    lucky = kit.plan_of(1, 1, 1, 1)
+    broker = SearchBroker(
+        ledger, kit.space_of(), rules(sampler="ehvi", trials=24, limits=(), stop_early=False), baselines=named(kit)
+    )
+    luck = 0.2
+    kit.drive(
+        broker, kit.Problem(curve=lambda request, step: kit.accuracy(request.plan) + luck * (request.plan == lucky))
+    )
+    (record,) = [one for one in ledger.trials() if one.plan == lucky]
+    assert kit.accuracy(lucky) < broker.believed[record.number] < kit.accuracy(lucky) + luck
+    assert broker.believed.keys() == {one.number for one in ledger.trials() if one.outcome is Outcome.OK}

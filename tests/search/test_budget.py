@@ -19,18 +19,20 @@ def tally(**changes: object) -> Tally:
         ({}, None),
         ({"running": 2}, None),
         ({"running": 3}, Signal.WAIT),
-        ({"trained": 8, "running": 1}, None),
-        ({"trained": 8, "running": 2}, Signal.WAIT),
-        ({"trained": 9, "running": 1}, Signal.WAIT),
-        ({"trained": 10}, Signal.DONE),
-        ({"trained": 11}, Signal.DONE),
+        ({"trained": 9, "running": 1}, None),
+        ({"trained": 11}, None),
         ({"trained": 9, "failed": 5, "infeasible": 85}, None),
         ({"trained": 9, "failed": 5, "infeasible": 85, "running": 1}, Signal.WAIT),
         ({"trained": 9, "failed": 5, "infeasible": 86}, Signal.DONE),
     ],
 )
-def test_trials_that_were_trained_count_and_running_ones_may_fail(now: dict[str, int], signal: Signal | None) -> None:
+def test_it_goes_on_as_far_as_starts_and_workers_allow(now: dict[str, int], signal: Signal | None) -> None:
     assert budget().signal(tally(**now)) is signal
+
+
+@pytest.mark.parametrize(("trained", "running", "room"), [(0, 0, 10), (8, 1, 1), (8, 2, 0), (9, 1, 0), (10, 0, 0)])
+def test_those_that_run_may_all_come_to_be_trained(trained: int, running: int, room: int) -> None:
+    assert budget().room(tally(trained=trained, running=running)) == room
 
 
 def test_nothing_waits_for_nothing() -> None:

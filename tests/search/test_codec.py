@@ -1,4 +1,4 @@
-from itertools import product
+from itertools import islice, product
 from math import isclose
 from random import Random
 
@@ -149,3 +149,27 @@ def test_values_of_numpy_are_made_plain() -> None:
     }
     _, params = whole.decode(raw)
     assert [type(params[name]) for name in ("depth", "lr")] == [int, float]
+
+
+def test_a_plan_is_looked_up_in_the_space_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up, index = [], SearchSpace.index
+    monkeypatch.setattr(SearchSpace, "index", lambda space, plan: looked_up.append(plan) or index(space, plan))
+    whole = codec()
+    inside = HeadPlan.of({site.path: HeadCount(2, 2, 8) for site in SITES})
+    outside = HeadPlan.of({site.path: HeadCount(3, 3, 8) for site in SITES})
+    for _ in range(3):
+        assert whole.encode(inside, {}) == {site.path: 1 for site in SITES}
+        assert whole.encode(outside, {}) is None
+    assert looked_up == [inside, outside]
+
+
+def test_a_space_larger_than_any_number_with_a_point_is_walked_without_being_listed() -> None:
+    sites = [
+        AttentionSite(path=f"layer.{n}", role="self", embed_dim=48, num_heads=6, num_kv_heads=6, head_dim=8)
+        for n in range(400)
+    ]
+    whole = Codec(SearchSpace.of(sites, SpaceOptions(hold="head_dim")), {})
+    assert whole.size == 6**400
+    first, second = islice(whole.walk(), 2)
+    assert set(first.values()) == {0}
+    assert first != second

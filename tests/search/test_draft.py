@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,22 @@ def test_equal_trainings_have_equal_keys() -> None:
     assert trial_key(PLAN, {"act": "gelu", "lr": 0.1}) == DRAFT.key
     assert replace(DRAFT, kind="baseline", label="present", curve=((1, 0.5),)).key == DRAFT.key
     assert len(DRAFT.key) == 16
+
+
+def test_a_key_stays_what_it_is_since_checkpoints_are_named_by_it() -> None:
+    text = '[{"a": [4, 4, 8], "b": [2, 2, 8]}, [["act", "gelu"], ["lr", 0.1]], 0]'
+    assert DRAFT.key == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_equal_numbers_of_another_type_are_another_training() -> None:
+    assert len({trial_key(PLAN, {"depth": depth}) for depth in (1, 1.0, 2)}) == 3
+
+
+def test_a_key_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(HeadPlan, "to_json", lambda plan: asked.append(plan) or {"once": [1, 1, 1]})
+    plan = HeadPlan.of({"once": HeadCount(1, 1, 1)})
+    assert len({trial_key(plan, {"lr": 0.5}) for _ in range(5)}) == len(asked) == 1
 
 
 @pytest.mark.parametrize(

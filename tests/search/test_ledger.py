@@ -98,8 +98,8 @@ def test_a_killed_driver_frees_the_study_at_once_and_its_trials_are_started_agai
     os.waitpid(child, 0)
     with opened(url) as ledger:
         assert ledger.trials() == ledger.verify_trials() == ()
-        assert [draft.plan for draft in ledger.book().unfinished()] == [PLAN]
-        assert [draft.repeat for draft in ledger.verify_book().unfinished()] == [1]
+        assert [draft.plan for draft in ledger.book().take_over("")[1]] == [PLAN]
+        assert [draft.repeat for draft in ledger.verify_book().take_over("")[1]] == [1]
     for study in optuna.get_all_study_names(url):
         (trial,) = optuna.load_study(study_name=study, storage=url).trials
         assert (trial.state.name, trial.user_attrs["outcome"]) == ("FAIL", "stale")
@@ -112,7 +112,7 @@ def test_closing_lets_no_trial_run_on(url: str) -> None:
         assert len(ledger.trials()) == 1
     assert Ledger.read(url, "vit").trials() == ()
     with opened(url) as ledger:
-        assert len(ledger.book().unfinished()) == 1
+        assert len(ledger.book().take_over("")[1]) == 1
 
 
 def test_a_changed_study_is_refused_with_every_change_and_left_alone(url: str) -> None:

@@ -24,7 +24,9 @@ def plan(*heads: int) -> HeadPlan:
 
 def proposer(sampler: SamplerName = "random", heads: list[int] | None = None, **params: Param) -> Proposer:
     space = SearchSpace.of(SITES, SpaceOptions(hold="head_dim", heads=heads or [1, 2, 4, 8]))
-    return Proposer(Codec(space, params), objectives=GOALS, limits=(), sampler=sampler, trials=40, seed=3)
+    return Proposer(
+        Codec(space, params), objectives=GOALS, limits=(), sampler=sampler, trials=40, seed=3, epochs=4, stop_early=True
+    )
 
 
 def record(number: int, draft: Draft, outcome: Outcome | None = Outcome.OK) -> TrialRecord:
@@ -53,7 +55,7 @@ def exhaust(proposer: Proposer, outcome: Outcome | None = Outcome.OK, most: int 
     return records
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "nsga2", "grid", "auto"])
+@pytest.mark.parametrize("sampler", ["random", "tpe", "nsga2", "grid", "ehvi", "auto"])
 def test_a_space_is_exhausted_without_a_duplicate(sampler: SamplerName) -> None:
     records = exhaust(proposer(sampler))
     assert {record.plan for record in records} == {plan(a, b) for a in (1, 2, 4, 8) for b in (1, 2, 4, 8)}
@@ -109,10 +111,10 @@ def test_a_restart_proposes_what_an_uninterrupted_study_would() -> None:
 
 def test_auto_turns_to_the_grid_when_the_rest_fits() -> None:
     chooser = proposer("auto")
-    assert chooser.choose([], 15).name == "gp"
+    assert chooser.choose([], 15).name == "ehvi"
     assert chooser.choose([], 16).name == "grid"
     known = [record(0, Draft(kind="search", plan=plan(1, 1))), record(1, Draft(kind="baseline", plan=plan(3, 3)))]
-    assert chooser.choose(known, 14).name == "gp", "what lies outside the space leaves as much of it"
+    assert chooser.choose(known, 14).name == "ehvi", "what lies outside the space leaves as much of it"
     assert chooser.choose(known, 15).name == "grid"
 
 
@@ -124,7 +126,9 @@ def test_a_grid_over_a_continuous_param_is_refused_at_once() -> None:
 def test_gp_finds_the_front_of_a_smooth_problem_sooner_than_chance() -> None:
     """Of 64 plans 13 trials: the plan with the most heads per layer dominates in accuracy, the least in latency."""
     space = SearchSpace.of(SITES, SpaceOptions(hold="head_dim"))
-    chooser = Proposer(Codec(space, {}), objectives=GOALS[:1], limits=(), sampler="gp", trials=13, seed=1)
+    chooser = Proposer(
+        Codec(space, {}), objectives=GOALS[:1], limits=(), sampler="gp", trials=13, seed=1, epochs=4, stop_early=True
+    )
     records: list[TrialRecord] = []
     for number in range(13):
         draft = chooser.propose(records, chooser.choose(records, 13))

@@ -8,7 +8,7 @@ from headtune.search.sampler import Choice, SamplerName, build_sampler, choose_s
 
 @pytest.mark.parametrize("asked", [name for name in get_args(SamplerName) if name != "auto"])
 def test_what_is_asked_for_is_taken(asked: SamplerName) -> None:
-    assert choose_sampler(asked, unseen=3, left=10, trials=10) == Choice(asked, "as asked")  # type: ignore[arg-type]
+    assert choose_sampler(asked, unseen=3, left=10, trials=10, plain=False) == Choice(asked, "as asked")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,25 @@ def test_what_is_asked_for_is_taken(asked: SamplerName) -> None:
             "sampler tpe: 900 combinations are untried and 201 trials left; "
             "beyond 200 trials a Gaussian process is too slow",
         ),
+        (
+            8**96,
+            201,
+            201,
+            "sampler tpe: about 10^86 combinations are untried and 201 trials left; "
+            "beyond 200 trials a Gaussian process is too slow",
+        ),
         (201, 201, 900, "sampler grid: 201 combinations are untried and 201 trials left, so every one is tried"),
     ],
 )
 def test_auto_says_what_it_takes_and_why(unseen: int | None, left: int, trials: int, said: str) -> None:
-    assert str(choose_sampler("auto", unseen=unseen, left=left, trials=trials)) == said
+    assert str(choose_sampler("auto", unseen=unseen, left=left, trials=trials, plain=False)) == said
+
+
+@pytest.mark.parametrize(("trials", "name"), [(11, "ehvi"), (200, "ehvi"), (201, "tpe")])
+def test_auto_searches_by_itself_where_objectives_are_plain(trials: int, name: str) -> None:
+    choice = choose_sampler("auto", unseen=900, left=10, trials=trials, plain=True)
+    assert choice.name == name
+    assert choose_sampler("auto", unseen=10, left=10, trials=trials, plain=True).name == "grid"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +62,7 @@ def test_auto_says_what_it_takes_and_why(unseen: int | None, left: int, trials: 
     ],
 )
 def test_each_name_is_an_optuna_sampler(name: str, kind: type) -> None:
-    assert type(build_sampler(Choice(name, ""), seed=0, trials=100)) is kind  # type: ignore[arg-type]
+    assert isinstance(build_sampler(Choice(name, ""), seed=0, trials=100), kind)  # type: ignore[arg-type]
 
 
 def test_nsga2_has_as_many_generations_as_parents() -> None:

@@ -11,11 +11,11 @@ from optuna.samplers import BaseSampler
 from optuna.trial import TrialState, create_trial
 
 from headtune.heads import AttentionSite, HeadCount, HeadPlan, SearchSpace, SpaceOptions
-from headtune.pareto import Objective
+from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec
 from headtune.search.quiet import silent
 from headtune.search.sampler import Choice, build_sampler
-from headtune.search.shadow import proposals, shadow_trials
+from headtune.search.shadow import TOLD, proposals, shadow_trials
 from headtune.trial import FloatParam, Outcome, TrialRecord
 
 GOALS = (Objective(metric="accuracy", direction="maximize"), Objective(metric="latency_ms", direction="minimize"))
@@ -182,3 +182,51 @@ def test_tpe_still_needs_the_translation() -> None:
 
 
 SPACE = optuna.distributions.IntDistribution(0, 20)
+
+
+def many(count: int) -> list[TrialRecord]:
+    """Random trials, of which the earliest are the best."""
+    rng = random.Random(0)
+    return [
+        record(
+            n,
+            metrics={"accuracy": rng.random() + (1 if n < 5 else 0), "latency_ms": 1.0 * n},
+            params={"lr": rng.random()},
+            violations={},
+        )
+        for n in range(count)
+    ]
+
+
+def test_of_very_many_trials_the_front_and_the_latest_are_told_in_order() -> None:
+    records = many(TOLD + 300)
+    values = [[one.metrics[goal.metric] for goal in GOALS] for one in records]
+    front = set(non_dominated(values, GOALS))
+    shown = shadow_trials(records, CODEC, GOALS, LIMITS, sampler("tpe"))
+    assert len(shown) == TOLD
+    latest = [n for n in range(len(records)) if n not in front][-(TOLD - len(front)) :]
+    told = [records[n] for n in sorted({*front, *latest})]
+    assert front & set(range(300)), "the front is not of the latest alone"
+    assert [trial.params for trial in shown] == [CODEC.encode(one.plan, one.params) for one in told]
+    assert len(shadow_trials(records, CODEC, GOALS, LIMITS, sampler("nsga2"))) == len(records)
+
+
+def test_the_sampler_sees_what_it_would_see_of_copied_trials() -> None:
+    """Optuna's own way in, with its copies and checks and its own search for common dimensions, gives the same plan."""
+    with silent():
+        study = optuna.create_study(
+            directions=["maximize", "minimize"],
+            sampler=optuna.samplers.TPESampler(seed=5, n_startup_trials=10, multivariate=True, constant_liar=True),
+        )
+        for told in shadow_trials(MIXED, CODEC, GOALS, LIMITS, sampler("tpe")):
+            study.add_trial(
+                create_trial(
+                    state=told.state,
+                    params=told.params,
+                    distributions=told.distributions,
+                    values=told.values,
+                    constraints=told.constraints,
+                )
+            )
+        expected = study.ask(CODEC.distributions).params
+    assert next(proposals(sampler("tpe", 5), MIXED, CODEC, GOALS, LIMITS)) == expected

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import Diverged, StopTrial, TaskError
-from headtune.trial.fitting import Fit, FitOptions, adamw, to_device, warmup_cosine
+from headtune.trial.descent import FitOptions, adamw, warmup_cosine
+from headtune.trial.fitting import Fit, to_device
 from headtune.trial.messages import Measurement
 from headtune.trial.run import Run
 
@@ -279,6 +281,17 @@ def test_a_resumed_training_ends_with_the_very_same_weights(tmp_path: Path, cut_
     resumed = network()
     fit()(resumed, Run(epochs=5, channel=channel, folder=tmp_path, device="cpu"))
     assert len(channel.reports) == 5 - cut_after
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], tensor), name
+
+
+def test_a_paused_training_loses_no_epoch(tmp_path: Path) -> None:
+    whole = trained(fit(), Run(epochs=5, channel=Recorder(), device="cpu"))
+    seldom, first, second = replace(fit(), save_every_s=1e9), Recorder(), Recorder()
+    with pytest.raises(StopTrial):
+        trained(seldom, Run(epochs=5, channel=first, folder=tmp_path, until=3, device="cpu"))
+    resumed = trained(seldom, Run(epochs=5, channel=second, folder=tmp_path, device="cpu"))
+    assert (len(first.reports), len(second.reports)) == (3, 2)
     for name, tensor in whole.state_dict().items():
         assert torch.equal(resumed.state_dict()[name], tensor), name
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from headtune.errors import TaskError
-from headtune.trial.fitting import Fit, FitOptions
+from headtune.trial.descent import FitOptions
+from headtune.trial.fitting import Fit
 from headtune.trial.reference import TaskObject
 from headtune.trial.run import Run
 from headtune.trial.supervised import Supervised

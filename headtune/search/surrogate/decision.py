@@ -1,0 +1,171 @@
+"""What to train next, and how far: the step that promises most for the epochs that it costs."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from headtune.heads import HeadPlan
+from headtune.pareto import Objective, hypervolume, reference_point
+from headtune.search.codec import Codec, Encoded
+from headtune.search.surrogate.features import candidates
+from headtune.search.surrogate.gain import Point, expected_gain
+from headtune.search.surrogate.gaussian_process import Array
+from headtune.search.surrogate.outlook import Outlook, Seen
+from headtune.trial.outcome import Outcome
+from headtune.trial.record import TrialRecord
+
+
+def pauses_of(epochs: int) -> tuple[int, ...]:
+    """Where a training pauses: after two thirds of its reports, where curves have begun to tell plans apart."""
+    pause = -(-2 * epochs // 3)
+    return (pause,) if 1 < pause < epochs else ()
+
+
+OPTION = 0.5
+"""Share of the epochs after its pause that a new training is reckoned to cost: many are never gone on with."""
+
+TRIFLE = 1e-3
+"""An open training whose end promises less than this share of the front's hypervolume is left open for good."""
+
+_LOSSES = (Objective(metric="quality", direction="minimize"), Objective(metric="cost", direction="minimize"))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A training to begin, or one to go on with.
+
+    Attributes:
+        encoded: the combination.
+        paused: the trial that goes on; ``None`` for a new one.
+        until: the report after which to pause; ``None`` to train to the end.
+    """
+
+    encoded: Encoded
+    paused: TrialRecord | None
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surrogate:
+    """Expected hypervolume improvement per epoch, over trainings to begin and trainings to go on with.
+
+    Args:
+        codec: the combinations there are.
+        goal: the quality objective.
+        cost: the measured one; ``None`` where there is none.
+        limits: names of the constraints.
+        epochs: of a full training.
+        pauses: reports after which a training pauses, ascending; none where trainings are not to be stopped.
+    """
+
+    codec: Codec
+    goal: Objective
+    cost: Objective | None
+    limits: Sequence[str]
+    epochs: int
+    pauses: Sequence[int]
+
+    @classmethod
+    def of(
+        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, stop_early: bool
+    ) -> "Surrogate | None":
+        """The surrogate of a study; ``None`` where it has several quality objectives, or several measured ones."""
+        qualities = [goal for goal in objectives if not goal.measured]
+        costs = [goal for goal in objectives if goal.measured]
+        if len(qualities) != 1 or len(costs) > 1:
+            return None
+        pauses = pauses_of(epochs) if stop_early else ()
+        return cls(
+            goal=qualities[0],
+            cost=costs[0] if costs else None,
+            codec=codec,
+            limits=limits,
+            epochs=epochs,
+            pauses=pauses,
+        )
+
+    def move(
+        self, records: Sequence[TrialRecord], rng: Random, *, barred: Collection[HeadPlan], fresh: bool
+    ) -> Move | None:
+        """The best move after *records*; ``None`` where none is left that promises anything.
+
+        Args:
+            records: every trial.
+            rng: draws combinations where there are too many to list.
+            barred: plans that are not to be begun.
+            fresh: whether a new training may be begun.
+        """
+        outlook = self._outlook(records)
+        new = self._new(outlook, barred, rng) if fresh else []
+        if not outlook.finished:
+            return Move(rng.choice(new), None, None) if new else None
+        paused = [one for one in outlook.seen if one.record.outcome is Outcome.PAUSED]
+        if not new and not paused:
+            return None
+        moves = [Move(code, None, self._pause_after(0)) for code in new]
+        moves += [Move(one.encoded, one.record, self._pause_after(one.record.curve[-1][0])) for one in paused]
+        gain, whole = self._gains(outlook, moves)
+        price = [self._price(0)] * len(new) + [self._price(one.record.curve[-1][0]) for one in paused]
+        pick = int(np.argmax(gain / np.array(price)))
+        return moves[pick] if fresh or gain[pick] > TRIFLE * whole else None
+
+    def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
+        """Number of each finished trial in the space → its quality without the noise of its seed, as is believed."""
+        outlook = self._outlook(records)
+        if not outlook.finished:
+            return {}
+        losses = outlook.quality([one.encoded for one in outlook.finished]).tolist()
+        return {one.record.number: self.goal.loss(loss) for one, loss in zip(outlook.finished, losses, strict=True)}
+
+    def _outlook(self, records: Sequence[TrialRecord]) -> Outlook:
+        seen = [Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None]
+        return Outlook(self.codec, self.goal, self.cost, self.limits, seen)
+
+    def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
+        """Combinations that were never tried."""
+        known = {tuple(one.encoded.items()) for one in outlook.seen}
+        every = candidates(self.codec, [one.encoded for one in outlook.finished], rng)
+        new = [code for code in every if tuple(code.items()) not in known]
+        return [code for code in new if self.codec.decode(code)[0] not in barred] if barred else new
+
+    def _gains(self, outlook: Outlook, moves: Sequence[Move]) -> tuple[Array, float]:
+        """What the end of each move is expected to add to the front's hypervolume, and that hypervolume itself.
+
+        The front is that of the finished trials and of those that run, as they are believed to be: what a noisy value
+        claims beyond that is not to be chased.
+        """
+        standing = [one for one in outlook.seen if one.record.feasible and one.record.outcome in (None, Outcome.OK)]
+        belief = outlook.of([*(move.encoded for move in moves), *(one.encoded for one in standing)])
+        records = [*(move.paused for move in moves), *(one.record for one in standing)]
+        cost = np.array([self._cost(record, guess) for record, guess in zip(records, belief.cost, strict=True)])
+        allowed = np.array(
+            [1.0 if move.paused else chance for move, chance in zip(moves, belief.allowed, strict=False)]
+        )
+        ours, theirs = slice(len(moves)), slice(len(moves), None)
+        front = list(zip(belief.quality[theirs].tolist(), cost[theirs].tolist(), strict=True))
+        reference = self._reference(outlook, cost)
+        gain = expected_gain(belief.quality[ours], belief.doubt[ours], cost[ours], front, reference)
+        return gain * allowed, hypervolume(front, _LOSSES, reference) if front else 0.0
+
+    def _reference(self, outlook: Outlook, cost: Array) -> Point:
+        """A tenth beyond the worst quality of the baselines and the highest cost of all."""
+        first = [one for one in outlook.finished if one.record.kind == "baseline"] or outlook.finished
+        quality = [self.goal.loss(one.record.metrics[self.goal.metric]) for one in first]
+        corners = [(max(quality), float(cost.max())), (min(quality), float(cost.min()))]
+        worst, dearest = reference_point(corners, _LOSSES)
+        return worst, dearest
+
+    def _cost(self, record: TrialRecord | None, guess: float) -> float:
+        if self.cost is None or record is None or self.cost.metric not in record.metrics:
+            return float(guess)
+        return self.cost.loss(record.metrics[self.cost.metric])
+
+    def _pause_after(self, step: int) -> int | None:
+        return next((pause for pause in self.pauses if pause > step), None)
+
+    def _price(self, step: int) -> float:
+        """Epochs that a training at *step* is reckoned to cost still."""
+        pause = self._pause_after(step) or self.epochs
+        return max(pause - step, 0) + OPTION * (self.epochs - pause) or 1.0

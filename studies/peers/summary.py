@@ -1,0 +1,128 @@
+"""The table and the picture of what ``compare.py`` has played.
+
+    python studies/peers/summary.py
+
+Prints a table for every recorded table and scenario and draws ``results.png``. Epochs are in full trainings. A run that
+never reached a level counts with all that it might have spent. Intervals are 95 %, by the bootstrap over repeats (Efron
+1979); ratios to the best peer are paired by repeat, and the best peer is the one with the fewest mean epochs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from compare import RESULTS, SCENARIOS, SEARCHES, TRIALS
+from ours import HEADTUNE
+from play import LEVELS
+from rows import read
+from tasks import RECORDINGS
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+PICTURE = Path(__file__).parent / "results.png"
+
+DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All repeats of one search.
+
+    Attributes:
+        trainings: (repeat, level) full trainings that were spent when the level was reached.
+        missed: level by level, how many repeats never reached it.
+    """
+
+    trainings: Array
+    missed: tuple[int, ...]
+
+    def interval(self, level: int, beside: "Runs | None" = None) -> tuple[float, float, float]:
+        """Mean at a level, or its ratio to that of *beside*, and the interval's ends."""
+        drawn = np.random.default_rng(0).integers(len(self.trainings), size=(DRAWS, len(self.trainings)))
+        ours = self.trainings[:, level]
+        theirs = np.ones_like(ours) if beside is None else beside.trainings[:, level]
+        low, high = np.quantile(ours[drawn].mean(1) / theirs[drawn].mean(1), (0.025, 0.975))
+        return float(ours.mean() / theirs.mean()), float(low), float(high)
+
+
+def runs(table: str, scenario: str) -> dict[str, Runs]:
+    """What was played on a table, by search; only the repeats that every search has played."""
+    epochs = RECORDINGS[table].epochs
+    rows = [row for row in read(RESULTS) if row[:2] == [table, scenario]]
+    played = {search: {int(row[3]) for row in rows if row[2] == search} for search in SEARCHES}
+    common = set.intersection(*played.values()) if all(played.values()) else set()
+    found = {}
+    for search in SEARCHES:
+        mine = sorted((row for row in rows if row[2] == search and int(row[3]) in common), key=lambda row: int(row[3]))
+        values = np.array([[float(value) for value in row[4:-1]] for row in mine]).reshape(-1, len(LEVELS))
+        missed = tuple(int(count) for count in np.isnan(values).sum(0))
+        found[search] = Runs(np.nan_to_num(values / epochs, nan=TRIALS), missed)
+    return found if common else {}
+
+
+def best_peer(found: Mapping[str, Runs], level: int) -> str:
+    """The peer with the fewest trainings."""
+    return min(
+        (name for name in found if name not in HEADTUNE), key=lambda name: found[name].trainings[:, level].mean()
+    )
+
+
+def print_table(table: str, scenario: str, found: Mapping[str, Runs]) -> None:
+    """Trainings to each level, then headtune over the best peer."""
+    repeats = len(next(iter(found.values())).trainings)
+    print(f"\n{table}, {scenario}: full trainings until the claimed front is worth the level, {repeats} repeats")
+    print(f"{'':24}" + "".join(f"{level:>24.0%}" for level in LEVELS))
+    for name, one in found.items():
+        cells = []
+        for level in range(len(LEVELS)):
+            mean, low, high = one.interval(level)
+            never = f" ({one.missed[level]} never)" if one.missed[level] else ""
+            cells.append(f"{mean:.1f} [{low:.1f}, {high:.1f}]{never}")
+        print(f"{name:24}" + "".join(f"{cell:>24}" for cell in cells))
+    for name in HEADTUNE:
+        for level, share in enumerate(LEVELS):
+            peer = best_peer(found, level)
+            ratio, low, high = found[name].interval(level, found[peer])
+            print(f"  {share:.0%}: {name} over {peer}: {ratio:.2f} [{low:.2f}, {high:.2f}]")
+
+
+def draw(panels: Sequence[tuple[str, str, Mapping[str, Runs]]]) -> None:
+    """Dots with intervals at 95 % of the hypervolume, a panel for each table and scenario."""
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(7, 0.6 + 2.1 * len(panels)), sharex=True, layout="constrained", squeeze=False
+    )
+    for axis, (table, scenario, found) in zip(axes[:, 0], panels, strict=True):
+        for place, (name, one) in enumerate(reversed(list(found.items()))):
+            mean, low, high = one.interval(LEVELS.index(0.95))
+            color = "#d1495b" if name in HEADTUNE else "#5b6b7b"
+            axis.plot([low, high], [place, place], color=color, linewidth=2)
+            axis.plot(mean, place, "o", color=color)
+        axis.set_yticks(range(len(found)), list(found)[::-1])
+        axis.set_title(f"{table}, {scenario}", loc="left", fontsize=10)
+        axis.set_xlim(0, TRIALS)
+        axis.grid(axis="x", alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1, 0].set_xlabel("full trainings until the claimed front is worth 95 % of the true one")
+    figure.savefig(PICTURE, dpi=130)
+
+
+def main() -> None:
+    """Print and draw."""
+    panels = [(table, scenario, runs(table, scenario)) for table in RECORDINGS for scenario in SCENARIOS]
+    panels = [panel for panel in panels if panel[2]]
+    for panel in panels:
+        print_table(*panel)
+    if panels:
+        draw(panels)
+        print(f"\ndrawn in {PICTURE.name}")
+    else:
+        print("nothing is played yet: python studies/peers/compare.py digits")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Moves on a problem with two sites whose quality and latency are known."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from headtune.heads import AttentionSite, HeadCount, HeadPlan, SearchSpace, SpaceOptions
+from headtune.pareto import Objective
+from headtune.search.codec import Codec
+from headtune.search.surrogate import Move, Surrogate
+from headtune.search.surrogate.decision import pauses_of
+from headtune.trial import Outcome, TrialRecord
+
+GOALS = (Objective(metric="accuracy", direction="maximize"), Objective(metric="latency_ms", direction="minimize"))
+SITES = tuple(
+    AttentionSite(path=f"layer.{n}", role="self", embed_dim=64, num_heads=16, num_kv_heads=16, head_dim=4)
+    for n in range(2)
+)
+CHOICES = (1, 2, 4, 8, 16)
+CODEC = Codec(SearchSpace.of(SITES, SpaceOptions(hold="head_dim", heads=CHOICES)), {})
+EPOCHS = 6
+
+
+def plan(*heads: int) -> HeadPlan:
+    return HeadPlan.of({site.path: HeadCount(n, n, 4) for site, n in zip(SITES, heads, strict=True)})
+
+
+def heads_of(plan: HeadPlan) -> tuple[int, ...]:
+    return tuple(count.num_heads for _, count in plan)
+
+
+def accuracy(heads: Sequence[int]) -> float:
+    """Only the second site matters."""
+    return 1 - 0.5 / heads[1]
+
+
+def record(
+    number: int, *heads: int, outcome: Outcome | None = Outcome.OK, limit: float = 100.0, better: float = 0.0
+) -> TrialRecord:
+    latency, quality = 1.0 + 0.1 * sum(heads), accuracy(heads) + better
+    reached = EPOCHS if outcome is Outcome.OK else pauses_of(EPOCHS)[0] if outcome is Outcome.PAUSED else 0
+    return TrialRecord(
+        number=number,
+        kind="baseline" if number < 3 else "search",
+        label="",
+        plan=plan(*heads),
+        params={},
+        repeat=0,
+        seed=0,
+        outcome=outcome,
+        metrics={"latency_ms": latency} | ({"accuracy": quality} if outcome is Outcome.OK else {}),
+        violations={"latency_ms": latency - limit},
+        curve=tuple((step, quality * (0.4 + 0.1 * step)) for step in range(1, reached + 1)),
+    )
+
+
+def surrogate(**changes: object) -> Surrogate:
+    found = Surrogate.of(CODEC, GOALS, ["latency_ms"], **({"epochs": EPOCHS, "stop_early": True} | changes))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def move(records: Sequence[TrialRecord], *, fresh: bool = True, barred: Sequence[HeadPlan] = ()) -> Move | None:
+    return surrogate().move(records, Random(0), barred=barred, fresh=fresh)
+
+
+BASELINES = (record(0, 1, 1), record(1, 16, 16), record(2, 4, 4))
+
+
+def test_a_training_pauses_after_two_thirds_of_its_reports() -> None:
+    assert [pauses_of(epochs) for epochs in (1, 2, 3, 6, 12, 100)] == [(), (), (2,), (4,), (8,), (67,)]
+
+
+def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None:
+    records = list(BASELINES)
+    for number in range(3, 9):
+        found = move(records)
+        assert found is not None
+        if found.paused is None:
+            assert found.until == pauses_of(EPOCHS)[0]
+            heads = tuple(CHOICES[found.encoded[site.path]] for site in SITES)
+            records.append(record(number, *heads))
+        else:
+            records.append(record(number, *heads_of(found.paused.plan)))
+    begun = [heads_of(one.plan) for one in records[3:]]
+    assert sum(heads[0] == 1 for heads in begun) >= 4, "heads of the first site cost and do not help"
+
+
+def test_a_paused_training_that_promises_the_front_goes_on_to_its_end() -> None:
+    paused = record(3, 1, 16, outcome=Outcome.PAUSED)
+    found = move([*BASELINES, paused], fresh=False)
+    assert found is not None
+    assert found.paused is paused
+    assert found.until is None
+
+
+def test_one_that_promises_nothing_is_left() -> None:
+    assert move([*BASELINES, record(3, 1, 16), record(4, 16, 1, outcome=Outcome.PAUSED)], fresh=False) is None
+
+
+def test_without_paused_ones_and_without_room_nothing_is_left_to_do() -> None:
+    assert move(BASELINES, fresh=False) is None
+
+
+def test_what_will_break_a_limit_is_soon_not_begun_any_more() -> None:
+    limit = 2.0  # ten heads, which 10 of the 25 plans exceed
+    seen = [record(0, 1, 1, limit=limit), record(1, 16, 16, limit=limit), record(2, 4, 4, limit=limit)]
+    broken = []
+    for number in range(3, 11):
+        found = move(seen)
+        assert found is not None
+        heads = tuple(CHOICES[found.encoded[site.path]] for site in SITES)
+        broken.append(sum(heads) > 10)
+        seen.append(record(number, *heads, limit=limit, outcome=Outcome.INFEASIBLE if broken[-1] else Outcome.OK))
+    assert sum(broken) <= 2, "each costs no epoch, but a timing"
+
+
+def test_a_plan_beside_those_that_fail_is_not_begun() -> None:
+    failed = [record(3 + n, 8, heads, outcome=Outcome.CRASHED) for n, heads in enumerate((2, 4, 8))]
+    found = move([*BASELINES, *failed])
+    assert found is not None
+    assert CODEC.decode(found.encoded)[0] != plan(8, 16)
+
+
+def test_what_runs_is_reckoned_with() -> None:
+    first = move(BASELINES)
+    assert first is not None
+    heads = tuple(CHOICES[first.encoded[site.path]] for site in SITES)
+    second = move([*BASELINES, record(3, *heads, outcome=None)])
+    assert second is not None
+    assert second.encoded != first.encoded
+
+
+def test_a_barred_plan_is_not_begun() -> None:
+    first = move(BASELINES)
+    assert first is not None
+    barred = CODEC.decode(first.encoded)[0]
+    second = move(BASELINES, barred=[barred])
+    assert second is not None
+    assert second.encoded != first.encoded
+
+
+def test_before_anything_is_trained_any_plan_will_do() -> None:
+    found = move([record(0, 1, 1, outcome=Outcome.DIVERGED)])
+    assert found is not None
+    assert found.until is None
+    assert move([record(0, 1, 1, outcome=Outcome.DIVERGED)], fresh=False) is None
+
+
+def test_an_exhausted_space_has_no_move() -> None:
+    every = [record(n, a, b) for n, (a, b) in enumerate((a, b) for a in CHOICES for b in CHOICES)]
+    assert move(every) is None
+
+
+def test_quality_alone_is_searched_too() -> None:
+    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS, stop_early=False)
+    assert alone is not None
+    found = alone.move(BASELINES[:1] + BASELINES[2:], Random(0), barred=(), fresh=True)
+    assert found is not None
+    assert found.until is None
+    assert CHOICES[found.encoded[SITES[1].path]] > 4
+
+
+@pytest.mark.parametrize(
+    "metrics", [("accuracy", "f1"), ("accuracy", "latency_ms", "parameters")], ids=["qualities", "costs"]
+)
+def test_more_objectives_are_left_to_optuna(metrics: Sequence[str]) -> None:
+    goals = [Objective(metric=metric, direction="minimize") for metric in metrics]
+    assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS, stop_early=True) is None

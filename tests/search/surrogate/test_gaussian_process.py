@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from headtune.search.surrogate.gaussian_process import GaussianProcess, _Likelihood
+
+
+def observed(count: int = 40, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    points = rng.random((count, 3))
+    return points, surface(points) + noise * rng.normal(size=count)
+
+
+def surface(points: np.ndarray) -> np.ndarray:
+    """Bends along the first feature, rises along the second, does not know the third."""
+    return np.asarray(np.sin(3 * points[:, 0]) + 0.5 * points[:, 1])
+
+
+def test_the_gradient_is_that_of_the_likelihood() -> None:
+    points, values = observed(12)
+    likelihood = _Likelihood(points, values, np.linspace(0, 0.3, 12))
+    for seed in range(3):
+        hyper = likelihood.start + np.random.default_rng(seed).normal(size=5)
+        numeric = check_grad(lambda at: likelihood(at)[0], lambda at: likelihood(at)[1], hyper)
+        assert numeric < 1e-4 * max(1.0, float(np.linalg.norm(likelihood(hyper)[1])))  # steps of 1.5e-8
+
+
+def test_the_posterior_is_the_text_book_formula() -> None:
+    points, values = observed(10)
+    extra = np.linspace(0, 0.2, 10)
+    process = GaussianProcess.fit(points, values, extra)
+    lengths, signal, noise = np.exp(process.hyper[:-2]), np.exp(process.hyper[-2]), np.exp(process.hyper[-1])
+
+    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r = np.sqrt((((a[:, None] - b[None]) / lengths) ** 2).sum(-1))
+        return np.asarray(signal * (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r))
+
+    scaled = (values - values.mean()) / values.std()
+    inverse = np.linalg.inv(kernel(points, points) + np.diag(noise + extra / values.var()))
+    new = np.random.default_rng(1).random((7, 3))
+    across = kernel(new, points)
+    mean, sd = process.predict(new)
+    assert mean == pytest.approx(values.mean() + values.std() * across @ inverse @ scaled, rel=1e-4)
+    variance = signal - np.einsum("ij,jk,ik->i", across, inverse, across)
+    assert sd == pytest.approx(values.std() * np.sqrt(variance), rel=1e-3)  # a jitter of 1e-8 is added
+
+
+def test_it_finds_a_planted_surface_and_its_noise() -> None:
+    points, values = observed()
+    process = GaussianProcess.fit(points, values)
+    new = np.random.default_rng(2).random((200, 3))
+    mean, sd = process.predict(new)
+    off = mean - surface(new)
+    assert np.sqrt((off**2).mean()) < 0.05, "closer than one noisy value would be"
+    assert np.mean(np.abs(off) < 2 * sd) > 0.85
+    assert 0.03 < process.noise < 0.08
+    assert process.hyper[2] > max(process.hyper[:2]), "what does not matter has the longest length"
+
+
+def test_a_value_that_is_known_badly_moves_little() -> None:
+    points = np.linspace(0, 1, 12)[:, None]
+    values = np.append(points[:-1, 0], 3.0)  # a line, and at its end an outlier
+    extra = np.zeros(12)
+    extra[-1] = 9.0
+    trusting, doubting = GaussianProcess.fit(points, values), GaussianProcess.fit(points, values, extra)
+    at = np.array([[1.0]])
+    assert trusting.predict(at)[0][0] > 1.5
+    assert doubting.predict(at)[0][0] == pytest.approx(1.0, abs=0.1)
+    assert doubting.noise < 0.1 < trusting.noise + trusting.predict(at)[1][0]
+
+
+def test_equal_values_and_a_single_one_are_no_problem() -> None:
+    for count in (1, 5):
+        points = np.random.default_rng(0).random((count, 2))
+        mean, sd = GaussianProcess.fit(points, np.full(count, 3.0)).predict(points)
+        assert mean == pytest.approx(3.0)
+        assert np.isfinite(sd).all()
