@@ -168,7 +168,7 @@ def main() -> int:
     asked = parser.parse_args()
     noise = residuals(asked.table).tolist()
     print(f"{asked.table.name}: {len(noise)} residuals of standard deviation {np.std(noise):.3g}; {PLANS} plans")
-    print(f"{'':45}{'a difference found':36}{'the better plan recommended':36}seeds")
+    print(f"{'':46}{'a difference found':36}{'the better plan recommended':36}seeds")
     held = True
     for name, widths in (("all plans equal", 0.0), (f"one better by {WIDTHS:g} sd", WIDTHS)):
         for how, races in ((f"race, {SEEDS} to {MOST} seeds", True), (f"{SEEDS} seeds, each pair at 5 %", False)):
@@ -177,7 +177,7 @@ def main() -> int:
             seen = wilson(right, asked.repeats) if widths else ""
             seeds = fmean(one.seeds for one in played)
             print(
-                f"{name:18}{how:27}{wilson(found, asked.repeats):36}{seen:36}{seeds:5.1f} of {PLANS * MOST}", flush=True
+                f"{name:19}{how:27}{wilson(found, asked.repeats):36}{seen:36}{seeds:5.1f} of {PLANS * MOST}", flush=True
             )
             if races:
                 held &= right * 400 >= RIGHT * asked.repeats if widths else found * 400 <= FALSE * asked.repeats

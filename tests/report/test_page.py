@@ -153,7 +153,8 @@ def test_the_table_of_plans_holds_the_finalists_numbers(record: StudyRecord, pag
         values, test = finalist.quality["val_accuracy"], finalist.test["test_accuracy"]
         profile = finalist.latency
         assert profile is not None
-        quality, latency, parameters, tested, ratio, samples = cells
+        quality, latency, parameters, tested, ratio, samples, chance = cells
+        assert chance == "25 %"
         mean, deviation = re.match(r"(\S+) ± (\S+) 3 seeds$", quality).groups()  # type: ignore[union-attr]
         digits = len(mean.partition(".")[2])
         assert (mean, deviation) == (f"{fmean(values):.{digits}f}", f"{stdev(values):.{digits}f}")
