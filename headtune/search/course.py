@@ -155,7 +155,7 @@ class Course:
             flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits
         )
         if outcome is Outcome.STOPPED and waits and not self._closed:
-            record = self.book.pause(replace(record, message=Outcome.PAUSED.sentence))
+            record = self.book.pause(replace(record, message=_paused(record)))
         else:
             record = self.book.finish(record, outcome)
         self._ended[number] = record
@@ -200,3 +200,9 @@ class Course:
         for early, value in earlier:
             if early < step:
                 flight.record = self.book.reported(flight.record, early, value)
+
+
+def _paused(record: TrialRecord) -> str:
+    """Why it waits, and how far it came."""
+    step, value = record.curve[-1]
+    return f"paused after report {step} with {value:.4g}; it goes on if its end promises more than other plans do"

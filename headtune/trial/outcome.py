@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 _SENTENCES = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early: trials that are not slower did better at the same epoch",
-    Outcome.PAUSED: "paused: its remaining epochs promise less than other plans do; it may be gone on with",
+    Outcome.PAUSED: "paused; it goes on if its end promises more than other plans do",
     Outcome.INFEASIBLE: "breaks a constraint; known before training, so no epoch was paid",
     Outcome.DIVERGED: "reported a value that is not finite",
     Outcome.OUT_OF_MEMORY: "ran out of memory",
