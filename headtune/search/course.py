@@ -33,6 +33,12 @@ class _Flight:
     wild: str | None = None
     stopping: bool = False
 
+    @property
+    def due(self) -> bool:
+        """Whether it has come to the report after which it is to pause."""
+        until, curve = self.draft.until, self.record.curve
+        return until is not None and bool(curve) and curve[-1][0] >= until
+
 
 @dataclass(slots=True)
 class Course:
@@ -150,7 +156,7 @@ class Course:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        waits = flight.draft.until is not None and not flight.stopping
+        waits = flight.due and not flight.stopping
         record, outcome = judge(
             flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits
         )

@@ -497,6 +497,21 @@ def test_a_resumed_training_that_loses_its_worker_is_tried_again(kit: ModuleType
     assert record.number != lost[0].number
 
 
+def test_a_task_that_stops_itself_before_it_is_to_pause_is_not_gone_on_with(kit: ModuleType, ledger: Ledger) -> None:
+    broker = SearchBroker(ledger, kit.space_of(), rules(sampler="ehvi", trials=4, limits=()), baselines=named(kit))
+    problem = kit.Problem()
+    while not isinstance(request := broker.propose(), Signal):
+        if request.kind == "baseline":
+            for _ in problem.steps(broker, request):
+                pass
+            continue
+        broker.report(request.number, 1, {"val_accuracy": 0.5})
+        broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
+    searched = [record for record in ledger.trials() if record.kind == "search"]
+    assert [record.outcome for record in searched] == [Outcome.STOPPED] * 2
+    assert all("ended itself" in record.message for record in searched)
+
+
 def test_an_interrupted_search_finds_its_paused_trainings_again(kit: ModuleType, url: str) -> None:
     chosen, problem = rules(sampler="ehvi", trials=16, limits=()), noisy(kit)
     with kit.open_ledger(url) as ledger:
