@@ -56,8 +56,10 @@ class Bridge:
         self.broker.beat()
         match message:
             case Measurement():
-                self.broker.measured(number, message)
-                return False
+                aside = self.broker.measured(number, message)
+                if aside:
+                    self._end(trial_id, TrialResult(outcome=Outcome.SET_ASIDE, message=Outcome.SET_ASIDE.sentence))
+                return aside
             case Report():
                 stop = self.broker.report(number, message.step, message.metrics)
                 if stop:

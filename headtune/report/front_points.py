@@ -87,6 +87,8 @@ def _standing(trial: TrialRecord, trained: bool) -> Standing | None:
             return Standing.FINISHED if trial.feasible else Standing.INFEASIBLE
         case Outcome.STOPPED | Outcome.PAUSED:
             return Standing.STOPPED
+        case Outcome.SET_ASIDE:
+            return Standing.UNTRAINED
         case Outcome.INFEASIBLE:
             return Standing.INFEASIBLE if trained else Standing.UNTRAINED
         case _:

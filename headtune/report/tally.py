@@ -15,6 +15,7 @@ OUTCOME_WORDS = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early",
     Outcome.PAUSED: "paused",
+    Outcome.SET_ASIDE: "set aside",
     Outcome.INFEASIBLE: "breaks a constraint",
     Outcome.DIVERGED: "diverged",
     Outcome.OUT_OF_MEMORY: "out of memory",
@@ -58,6 +59,7 @@ def tally_sentence(record: StudyRecord) -> str:
     said = {
         Outcome.STOPPED: "of these stopped early",
         Outcome.PAUSED: "of these paused",
+        Outcome.SET_ASIDE: "more were measured and set aside",
         Outcome.INFEASIBLE: "more broke a constraint and cost no training",
         Outcome.DIVERGED: "diverged",
         Outcome.OUT_OF_MEMORY: "ran out of memory",

@@ -22,7 +22,14 @@ Superseded = Literal["stale", "lost"]
 
 _SUPERSEDED = ("stale", "lost")
 
-_STATES = {Outcome.OK: TrialState.COMPLETE, Outcome.STOPPED: TrialState.PRUNED, Outcome.INFEASIBLE: TrialState.PRUNED}
+_STATES = {
+    Outcome.OK: TrialState.COMPLETE,
+    Outcome.STOPPED: TrialState.PRUNED,
+    Outcome.SET_ASIDE: TrialState.PRUNED,
+    Outcome.INFEASIBLE: TrialState.PRUNED,
+}
+
+_WAITING = (Outcome.PAUSED.value, Outcome.SET_ASIDE.value)
 
 _MADE_OF = "training"
 
@@ -53,9 +60,9 @@ def born(record: TrialRecord, until: int | None) -> dict[str, Any]:
     return found | ({"label": record.label} if record.label else {})
 
 
-def paused(record: TrialRecord) -> dict[str, Any]:
-    """What is known of a trial that may be gone on with; to Optuna it still runs."""
-    return {"seconds": dict(record.seconds), "reason": record.message, "outcome": Outcome.PAUSED.value}
+def waiting(record: TrialRecord, outcome: Outcome) -> dict[str, Any]:
+    """What is known of a trial that was paused or set aside, and may be gone on with; to Optuna it still runs."""
+    return {"seconds": dict(record.seconds), "reason": record.message, "outcome": outcome.value}
 
 
 def resumed(until: int | None) -> dict[str, Any]:
@@ -63,9 +70,9 @@ def resumed(until: int | None) -> dict[str, Any]:
     return {"reason": "", "outcome": "", _UNTIL: until}
 
 
-def is_paused(trial: FrozenTrial) -> bool:
+def waits(trial: FrozenTrial) -> bool:
     """Whether the trial waits to be gone on with."""
-    return not trial.state.is_finished() and trial.user_attrs.get("outcome") == Outcome.PAUSED
+    return not trial.state.is_finished() and trial.user_attrs.get("outcome") in _WAITING
 
 
 def known(measurement: Measurement) -> dict[str, Any]:
@@ -157,6 +164,6 @@ def record_of(trial: FrozenTrial) -> TrialRecord:
 def _outcome(trial: FrozenTrial) -> Outcome | None:
     """The outcome that was written; for a trial that someone else ended, what its state says."""
     if not trial.state.is_finished():
-        return Outcome.PAUSED if is_paused(trial) else None
+        return Outcome(trial.user_attrs["outcome"]) if waits(trial) else None
     by_state = {TrialState.COMPLETE: Outcome.OK, TrialState.PRUNED: Outcome.STOPPED}
     return Outcome(trial.user_attrs.get("outcome", by_state.get(trial.state, Outcome.CRASHED)))

@@ -100,19 +100,19 @@ class TrialBook:
             self._storage.set_trial_intermediate_value(trial_id, step, value)
         return replace(record, curve=tuple(sorted({**dict(record.curve), step: value}.items())))
 
-    def pause(self, record: TrialRecord) -> TrialRecord:
-        """Let a running trial wait."""
-        self._set(self._ids[record.number], attributes.paused(record))
-        return replace(record, outcome=Outcome.PAUSED)
+    def wait(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
+        """Let a running trial wait, paused or set aside."""
+        self._set(self._ids[record.number], attributes.waiting(record, outcome))
+        return replace(record, outcome=outcome)
 
     def resume(self, record: TrialRecord, until: int | None) -> TrialRecord:
-        """Let a paused trial run on."""
+        """Let a trial that waits run on."""
         self._ids.setdefault(record.number, self._id_of(record.number))
         self._set(self._ids[record.number], attributes.resumed(until))
         return replace(record, outcome=None, message="")
 
     def finish(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
-        """End a running or paused trial; the record comes back as the storage has it now."""
+        """End a trial that runs or waits; the record comes back as the storage has it now."""
         values = [float(record.metrics[goal.metric]) for goal in self.objectives] if outcome is Outcome.OK else None
         trial_id = self._ids.pop(record.number, None) or self._id_of(record.number)
         self._set(trial_id, attributes.ended(record, outcome))
@@ -131,7 +131,7 @@ class TrialBook:
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
         unended = self._trials((TrialState.RUNNING, TrialState.WAITING))
-        running = [trial for trial in unended if not attributes.is_paused(trial)]
+        running = [trial for trial in unended if not attributes.waits(trial)]
         trials = self._trials() if running else []
         for trial in running:
             self._ids[trial.number] = self._id_of(trial.number)
@@ -166,7 +166,7 @@ def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     return [
         trial
         for trial in trials
-        if attributes.superseded(trial) or not (trial.state.is_finished() or attributes.is_paused(trial))
+        if attributes.superseded(trial) or not (trial.state.is_finished() or attributes.waits(trial))
     ]
 
 

@@ -171,9 +171,19 @@ class SearchBroker:
         request = self._begin(draft, time.perf_counter() - began)
         return request if twin is None else replace(request, measurement=twin.measurement)
 
-    def measured(self, number: int, measurement: Measurement) -> None:
-        """Remember what is known of a trial before it trains."""
-        self._course.measured(number, measurement)
+    def measured(self, number: int, measurement: Measurement) -> bool:
+        """Remember what is known of a trial before it trains; ``True``: others promise more now, so set it aside.
+
+        So many may be set aside as were trained: a forecast that is always wrong would else train nothing.
+        """
+        record = self._course.measured(number, measurement)
+        if record is None or record.kind != "search" or not record.feasible or self._sampler != "ehvi":
+            return False
+        waits = [one.outcome for one in self._course.ended].count(Outcome.SET_ASIDE)
+        if waits >= self._tally().trained or self._course.resumed(number):
+            return False
+        records = [replace(one, outcome=Outcome.SET_ASIDE) if one is record else one for one in self._course.records]
+        return not self._proposer.stands(records, number)
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
         """Remember a report; ``True`` means: stop the trial now. A report of a trial that has ended is no news."""
@@ -202,6 +212,10 @@ class SearchBroker:
     def lost(self, number: int, reason: str) -> None:
         """A trial lost its worker: it is tried again before anything else, at most twice."""
         self._course.lost(number, reason)
+
+    def close(self) -> None:
+        """Let no trial wait any more: nothing is gone on with after the search."""
+        self._course.close()
 
     def beat(self) -> None:
         """Keep the lease on the study, and count the seconds."""
@@ -258,7 +272,7 @@ class SearchBroker:
         return self._proposer.propose(records, choice)
 
     def _end(self, why: str) -> Signal:
-        self._course.close()
+        self.close()
         if why and why != self._ending:
             self._observer.note(f"the search ends here: {why}")
         self._ending = why
@@ -281,10 +295,11 @@ class SearchBroker:
         outcomes = [record.outcome for record in self._course.ended if record.outcome is not None]
         trained = sum(outcome.trained for outcome in outcomes)
         infeasible = outcomes.count(Outcome.INFEASIBLE)
+        free = infeasible + outcomes.count(Outcome.SET_ASIDE)
         return Tally(
             trained=trained,
             infeasible=infeasible,
-            failed=len(outcomes) - trained - infeasible,
+            failed=len(outcomes) - trained - free,
             running=len(self._course.running),
             elapsed_s=self._earlier_s + time.monotonic() - self._began,
         )

@@ -13,7 +13,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from headtune.errors import SpaceError
-from headtune.heads import HeadChoice, HeadPlan
+from headtune.heads import AttentionSite, HeadChoice, HeadPlan
 from headtune.heads.space import SearchSpace
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param, ParamValue
 
@@ -45,6 +45,11 @@ class Codec:
         self.distributions: dict[str, BaseDistribution] = {
             name: IntDistribution(0, count - 1) for name, count in self._dimensions.items()
         } | {name: _distribution(param) for name, param in params.items()}
+
+    @property
+    def sites(self) -> tuple[AttentionSite, ...]:
+        """The model's attention blocks, as they are at present."""
+        return self._space.sites
 
     @property
     def continuous(self) -> tuple[str, ...]:

@@ -58,7 +58,6 @@ class Course:
     again: deque[Draft] = field(init=False)
     _ended: dict[int, TrialRecord] = field(init=False)
     _flights: dict[int, _Flight] = field(init=False, default_factory=dict)
-    _closed: bool = field(init=False, default=False)
     _losses: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -116,7 +115,7 @@ class Course:
         return self._fly(record, draft)
 
     def resume(self, draft: Draft) -> TrialRequest:
-        """Let the paused trial that the draft names go on."""
+        """Let the trial that the draft names, which waits, go on."""
         assert draft.number is not None
         return self._fly(self.book.resume(self._ended.pop(draft.number), draft.until), draft)
 
@@ -125,12 +124,18 @@ class Course:
         self.observer.trial(record)
         return draft.request(record.number, study_seed=self.seed, epochs=self.epochs)
 
-    def measured(self, number: int, measurement: Measurement) -> None:
-        """Write down what is known before training; ignored for a trial that has ended."""
+    def measured(self, number: int, measurement: Measurement) -> TrialRecord | None:
+        """Write down what is known before training; ``None`` for a trial that has ended."""
         flight = self._flights.get(number)
-        if flight is not None:
-            flight.record = self.book.measured(flight.record, measurement)
-            self.observer.trial(flight.record)
+        if flight is None:
+            return None
+        flight.record = self.book.measured(flight.record, measurement)
+        self.observer.trial(flight.record)
+        return flight.record
+
+    def resumed(self, number: int) -> bool:
+        """Whether the running trial waited before."""
+        return self._flights[number].draft.number is not None
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> TrialRecord | None:
         """Write down a report; ``None`` where there is nothing to go on with: the trial has ended, or it diverged."""
@@ -156,14 +161,12 @@ class Course:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        waits = flight.due and not flight.stopping
-        record, outcome = judge(
-            flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or waits
-        )
-        if outcome is Outcome.STOPPED and waits and not self._closed:
-            record = self.book.pause(replace(record, message=_paused(record)))
-        else:
-            record = self.book.finish(record, outcome)
+        due = flight.due and not flight.stopping
+        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or due)
+        if outcome is Outcome.STOPPED and due:
+            record, outcome = replace(record, message=_paused(record)), Outcome.PAUSED
+        waits = outcome in (Outcome.PAUSED, Outcome.SET_ASIDE)
+        record = self.book.wait(record, outcome) if waits else self.book.finish(record, outcome)
         self._ended[number] = record
         if result.detail:
             _log.info("%s: %s\n%s", record.title, record.message, result.detail)
@@ -171,11 +174,13 @@ class Course:
         return record
 
     def close(self) -> None:
-        """Nothing is gone on with any more: stop every paused trial for good."""
-        self._closed = True
-        for record in [record for record in self.ended if record.outcome is Outcome.PAUSED]:
-            self._ended[record.number] = self.book.finish(replace(record, message=_LEFT), Outcome.STOPPED)
-            self.observer.trial(self._ended[record.number])
+        """Nothing is gone on with any more: end every trial that waits."""
+        for record in self.ended:
+            if record.outcome is Outcome.PAUSED:
+                self._ended[record.number] = self.book.finish(replace(record, message=_LEFT), Outcome.STOPPED)
+                self.observer.trial(self._ended[record.number])
+            elif record.outcome is Outcome.SET_ASIDE:
+                self._ended[record.number] = self.book.finish(record, Outcome.SET_ASIDE)
 
     def mislaid(self, number: int, result: TrialResult) -> None:
         """Leave the trial's training to be started again where it belongs: it says nothing of its plan."""

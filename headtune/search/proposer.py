@@ -86,6 +86,11 @@ class Proposer:
         """Number → quality without the noise of seeds, of finished trials; empty where no surrogate knows it."""
         return {} if self._surrogate is None else self._surrogate.believed(records)
 
+    def stands(self, records: Sequence[TrialRecord], number: int) -> bool:
+        """Whether the trial of that number, set aside among *records*, is what is best begun all the same."""
+        draft = self._steered(records, fresh=True)
+        return draft is None or draft.number == number
+
     def resume(self, records: Sequence[TrialRecord]) -> Draft | None:
         """The paused training that is worth going on with most; ``None`` where none is."""
         return self._steered(records, fresh=False)
@@ -98,8 +103,8 @@ class Proposer:
         move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh)
         if move is None:
             return None
-        if move.paused is not None:
-            return replace(Draft.of(move.paused), until=move.until, number=move.paused.number)
+        if move.waiting is not None:
+            return replace(Draft.of(move.waiting), until=move.until, number=move.waiting.number)
         plan, params = self._codec.decode(move.encoded)
         return Draft(kind="search", plan=plan, params=params, until=move.until)
 

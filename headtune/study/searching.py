@@ -52,6 +52,7 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         observer.phase("search", f"trials: {spec.search.trials}, legal plans: {checked.space.size:,}")
         broker = broker_of(spec, checked, ledger, setup, executor.slots, observer, shortlist)
         executor.run(broker, setup)
+        broker.close()
         if broker.misfit:
             ledger.abandon()
             raise misfit(broker.misfit)

@@ -29,7 +29,7 @@ from headtune.trial.build import build_planned
 from headtune.trial.contract import Channel
 from headtune.trial.forks import one_process
 from headtune.trial.measuring import lane_of, measure_trial
-from headtune.trial.messages import Measurement, TrialRequest, TrialResult
+from headtune.trial.messages import TrialRequest, TrialResult
 from headtune.trial.metrics import returned_metrics
 from headtune.trial.outcome import Outcome
 from headtune.trial.process_state import kept_process_state
@@ -80,18 +80,18 @@ class _Trial:
         with kept_process_state(), lane.shared():
             model = self.clock.time("build", lambda: self._build(task))
             if self.request.kind != "verify":
-                measurement = self.clock.time("measure", lambda: self._measure(task, model, lane))
+                measurement = self.clock.time(
+                    "measure", lambda: measure_trial(self.setup, task, self.request, model, lane)
+                )
+                aside = self.channel.measured(measurement)
                 if self.request.kind == "search" and not measurement.feasible:
                     return _ended(Outcome.INFEASIBLE, measurement.broken, self.clock)
+                if aside:
+                    return _ended(Outcome.SET_ASIDE, Outcome.SET_ASIDE.sentence, self.clock)
             return self._train(task, model, lane)
 
     def _build(self, task: Task) -> nn.Module:
         return build_planned(self.setup, task, self.request.plan, self.request.params, self.request.seed)
-
-    def _measure(self, task: Task, model: nn.Module, lane: Lane) -> Measurement:
-        measurement = measure_trial(self.setup, task, self.request, model, lane)
-        self.channel.measured(measurement)
-        return measurement
 
     def _train(self, task: Task, model: nn.Module, lane: Lane) -> TrialResult:
         run = Run(

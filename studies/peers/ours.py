@@ -81,9 +81,12 @@ class _Theatre:
         latency = world.table.latency[plan]
         broken = {} if world.budget is None else {LATENCY.metric: latency - world.budget}
         found = Measurement(metrics={LATENCY.metric: latency}, latency=None, violations=broken)
-        self.broker.measured(request.number, found)
+        aside = self.broker.measured(request.number, found)
         if request.kind == "search" and not world.feasible(plan):
             self.broker.finish(request.number, TrialResult(outcome=Outcome.INFEASIBLE, message=""))
+            return
+        if aside:
+            self.broker.finish(request.number, TrialResult(outcome=Outcome.SET_ASIDE, message=""))
             return
         metric, key = world.table.recording.quality.metric, (plan, world.drawn[request.repeat])
         begun = self._reached.get(request.number, 0)

@@ -69,12 +69,13 @@ class Problem:
         """One trial, one step at a time, ended through the broker."""
         self.started.append(request)
         measurement = self.measure(request)
-        if request.kind != "verify":
-            broker.measured(request.number, measurement)
+        aside = request.kind != "verify" and broker.measured(request.number, measurement)
         yield
         result = self.fail(request)
         if result is None and request.kind == "search" and not measurement.feasible:
             result = TrialResult(outcome=Outcome.INFEASIBLE, message="too slow")
+        if result is None and aside:
+            result = TrialResult(outcome=Outcome.SET_ASIDE, message="")
         if result is not None:
             broker.finish(request.number, result)
             return

@@ -24,7 +24,7 @@ class Recorder:
         self.reports: list[tuple[int, Mapping[str, float]]] = []
         self._stop_at = stop_at
 
-    def measured(self, measurement: Measurement) -> None:
+    def measured(self, measurement: Measurement) -> bool:
         raise AssertionError("a run measures nothing")
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:

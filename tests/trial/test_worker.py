@@ -36,8 +36,9 @@ class Recorder:
         self.reports: list[tuple[int, Mapping[str, float]]] = []
         self._stop_at = stop_at
 
-    def measured(self, measurement: Measurement) -> None:
+    def measured(self, measurement: Measurement) -> bool:
         self.measurements.append(measurement)
+        return False
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:
         self.reports.append((step, metrics))

@@ -35,12 +35,12 @@ class Move:
 
     Attributes:
         encoded: the combination.
-        paused: the trial that goes on; ``None`` for a new one.
+        waiting: the trial that goes on; ``None`` for a new one.
         until: the report after which to pause; ``None`` to train to the end.
     """
 
     encoded: Encoded
-    paused: TrialRecord | None
+    waiting: TrialRecord | None
     until: int | None
 
 
@@ -98,13 +98,14 @@ class Surrogate:
         new = self._new(outlook, barred, rng) if fresh else []
         if not outlook.finished:
             return Move(rng.choice(new), None, None) if new else None
-        paused = [one for one in outlook.seen if one.record.outcome is Outcome.PAUSED]
-        if not new and not paused:
+        wanted = (Outcome.PAUSED, Outcome.SET_ASIDE) if fresh else (Outcome.PAUSED,)
+        waiting = [one for one in outlook.seen if one.record.outcome in wanted]
+        if not new and not waiting:
             return None
         moves = [Move(code, None, self._pause_after(0)) for code in new]
-        moves += [Move(one.encoded, one.record, self._pause_after(one.record.curve[-1][0])) for one in paused]
+        moves += [Move(one.encoded, one.record, self._pause_after(_reached(one.record))) for one in waiting]
         gain, whole = self._gains(outlook, moves)
-        left = [self.epochs] * len(new) + [max(1, self.epochs - one.record.curve[-1][0]) for one in paused]
+        left = [self.epochs] * len(new) + [max(1, self.epochs - _reached(one.record)) for one in waiting]
         pick = int(np.argmax(gain / np.array(left)))
         return moves[pick] if fresh or gain[pick] > TRIFLE * whole else None
 
@@ -118,7 +119,9 @@ class Surrogate:
 
     def _outlook(self, records: Sequence[TrialRecord]) -> Outlook:
         seen = [Seen(one, code) for one in records if (code := self.codec.encode(one.plan, one.params)) is not None]
-        return Outlook(self.codec, self.goal, self.cost, self.limits, seen)
+        present = HeadPlan.present(self.codec.sites)
+        known = next((one.metrics for one in records if one.plan == present and one.metrics), {})
+        return Outlook(self.codec, self.goal, self.cost, self.limits, seen, known)
 
     def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
         """Combinations that were never tried."""
@@ -135,10 +138,10 @@ class Surrogate:
         """
         standing = [one for one in outlook.seen if one.record.feasible and one.record.outcome in (None, Outcome.OK)]
         belief = outlook.of([*(move.encoded for move in moves), *(one.encoded for one in standing)])
-        records = [*(move.paused for move in moves), *(one.record for one in standing)]
+        records = [*(move.waiting for move in moves), *(one.record for one in standing)]
         cost = np.array([self._cost(record, guess) for record, guess in zip(records, belief.cost, strict=True)])
         allowed = np.array(
-            [1.0 if move.paused else chance for move, chance in zip(moves, belief.allowed, strict=False)]
+            [1.0 if move.waiting else chance for move, chance in zip(moves, belief.allowed, strict=False)]
         )
         ours, theirs = slice(len(moves)), slice(len(moves), None)
         front = list(zip(belief.quality[theirs].tolist(), cost[theirs].tolist(), strict=True))
@@ -161,3 +164,8 @@ class Surrogate:
 
     def _pause_after(self, step: int) -> int | None:
         return next((pause for pause in self.pauses if pause > step), None)
+
+
+def _reached(record: TrialRecord) -> int:
+    """The last report of a trial; 0 before the first."""
+    return record.curve[-1][0] if record.curve else 0

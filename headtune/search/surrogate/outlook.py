@@ -10,6 +10,7 @@ from headtune.pareto import Objective
 from headtune.search.codec import Codec, Encoded
 from headtune.search.surrogate.curves import read_curves
 from headtune.search.surrogate.features import features
+from headtune.search.surrogate.forecast import forecast
 from headtune.search.surrogate.gaussian_process import Array, GaussianProcess
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
@@ -52,6 +53,7 @@ class Outlook:
         cost: the measured one; ``None`` where there is none.
         limits: names of the constraints.
         seen: every trial inside the space.
+        present: what was measured of the present plan, wherever it lies.
     """
 
     codec: Codec
@@ -59,6 +61,7 @@ class Outlook:
     cost: Objective | None
     limits: Sequence[str]
     seen: Sequence[Seen]
+    present: Mapping[str, float]
 
     @property
     def finished(self) -> list[Seen]:
@@ -67,14 +70,16 @@ class Outlook:
 
     def of(self, every: Sequence[Encoded]) -> Belief:
         """What is expected of *every* combination."""
-        points = features(every, self.codec.distributions)
-        quality, doubt = self._process().predict(points)
-        cost = np.zeros(len(every)) if self.cost is None else self._cost(self.cost, points)
+        quality, doubt = self._process().predict(features(every, self.codec.distributions))
+        cost = np.zeros(len(every))
+        if self.cost is not None:
+            cost = self._forecast(self.cost.metric, every)[0] * self.cost.loss(1.0)
         allowed = np.ones(len(every))
         for name in self.limits:
-            allowed *= self._chance(points, {one.record.number: one.record.violations.get(name) for one in self.seen})
+            allowed *= self._kept(name, every)
         if any(one.record.outcome in _FAILED for one in self.seen):
-            allowed *= self._chance(points, {one.record.number: _failure(one.record) for one in self.seen})
+            told = [(one.encoded, amount) for one in self.seen if (amount := _failure(one.record)) is not None]
+            allowed *= _chance(*forecast(self.codec, told, None, every))
         return Belief(quality, doubt, cost, allowed)
 
     def quality(self, every: Sequence[Encoded]) -> Array:
@@ -111,22 +116,27 @@ class Outlook:
     def _at(self, one: Seen, step: int) -> float:
         return self.goal.loss(dict(one.record.curve)[step])
 
-    def _cost(self, goal: Objective, points: Array) -> Array:
-        known = [one for one in self.seen if goal.metric in one.record.metrics]
-        values = np.array([goal.loss(one.record.metrics[goal.metric]) for one in known])
-        return self._fitted(known, values).predict(points)[0]
+    def _forecast(self, metric: str, every: Sequence[Encoded]) -> tuple[Array, Array]:
+        known = [(one.encoded, one.record.metrics[metric]) for one in self.seen if metric in one.record.metrics]
+        return forecast(self.codec, known, self.present.get(metric), every)
 
-    def _chance(self, points: Array, violations: Mapping[int, float | None]) -> Array:
-        """Probability that a violation, known of some trials by their numbers, is none."""
-        told = [(one, amount) for one in self.seen if (amount := violations[one.record.number]) is not None]
+    def _kept(self, limit: str, every: Sequence[Encoded]) -> Array:
+        """Probability that a limit is kept: its violation is the metric of its name less a constant, if it has one."""
+        told = [one for one in self.seen if limit in one.record.violations]
         if not told:
-            return np.ones(len(points))
-        mean, sd = self._fitted([one for one, _ in told], np.array([amount for _, amount in told])).predict(points)
-        chance: Array = norm.cdf(-mean / sd)
-        return chance
+            return np.ones(len(every))
+        amounts = [one.record.violations[limit] for one in told]
+        if not all(limit in one.record.metrics for one in told):
+            known = list(zip((one.encoded for one in told), amounts, strict=True))
+            return _chance(*forecast(self.codec, known, None, every))
+        mean, sd = self._forecast(limit, every)
+        beyond = [amount - one.record.metrics[limit] for one, amount in zip(told, amounts, strict=True)]
+        return _chance(mean + np.mean(beyond), sd)
 
-    def _fitted(self, seen: Sequence[Seen], values: Array) -> GaussianProcess:
-        return GaussianProcess.fit(features([one.encoded for one in seen], self.codec.distributions), values)
+
+def _chance(violation: Array, sd: Array) -> Array:
+    found: Array = norm.cdf(-violation / sd)
+    return found
 
 
 def _failure(record: TrialRecord) -> float | None:

@@ -101,6 +101,15 @@ class Regression:
         around = self._effect(self.present, plan)
         return self._estimate(1 + around[0], around[1], noisy=True)
 
+    def ratios(self, plans: Sequence[HeadPlan]) -> Array:
+        """The ratio of each plan, at once."""
+        columns = matrix_of(self.features, plans, self.present)
+        effects = [
+            share * (columns * fit.prior) @ fit.weights for share, fit in zip(self.shares, self.fits, strict=True)
+        ]
+        found: Array = 1 + np.sum(effects, axis=0)
+        return found
+
     def difference(self, low: HeadPlan, high: HeadPlan) -> Estimate:
         """By how much one plan's ratio exceeds another's, without the noise of measuring either."""
         return self._estimate(*self._effect(low, high), noisy=False)

@@ -77,12 +77,12 @@ def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None
     for number in range(3, 9):
         found = move(records)
         assert found is not None
-        if found.paused is None:
+        if found.waiting is None:
             assert found.until == pauses_of(EPOCHS)[0]
             heads = tuple(CHOICES[found.encoded[site.path]] for site in SITES)
             records.append(record(number, *heads))
         else:
-            records.append(record(number, *heads_of(found.paused.plan)))
+            records.append(record(number, *heads_of(found.waiting.plan)))
     begun = [heads_of(one.plan) for one in records[3:]]
     assert sum(heads[0] == 1 for heads in begun) >= 4, "heads of the first site cost and do not help"
 
@@ -91,7 +91,7 @@ def test_a_paused_training_that_promises_the_front_goes_on_to_its_end() -> None:
     paused = record(3, 1, 16, outcome=Outcome.PAUSED)
     found = move([*BASELINES, paused], fresh=False)
     assert found is not None
-    assert found.paused is paused
+    assert found.waiting is paused
     assert found.until is None
 
 
