@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from headtune.pareto import dominates, hypervolume, non_dominated
+from headtune.pareto import hypervolume, non_dominated
+from headtune.pareto.dominance import losses
 from headtune.study.record import StudyRecord
 from headtune.trial.record import TrialRecord
 
@@ -55,15 +56,23 @@ def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
     trained = [trial for trial in record.trials if trial.outcome is not None and trial.outcome.trained]
     if all(trial.ended is not None for trial in trained):
         trained.sort(key=attrgetter("ended"))
-    offered = {trial.number: objective_values(record, trial) for trial in trials_on_offer(record)}
-    growth, front, volume = [], list[tuple[float, ...]](), 0.0
+    offered = trials_on_offer(record)
+    values = _values(record, offered)
+    turned = losses(values, record.objectives).tolist()
+    points = {trial.number: point for trial, *point in zip(offered, turned, values, strict=True)}
+    growth, front, volume = [], list[list[Sequence[float]]](), 0.0
     for position, trial in enumerate(trained, start=1):
-        values = offered.get(trial.number)
-        if values is not None and not any(dominates(other, values, record.objectives) for other in front):
-            front = [values, *(other for other in front if not dominates(values, other, record.objectives))]
-            volume = hypervolume(front, record.objectives, record.reference_point)
+        point = points.get(trial.number)
+        if point is not None and not any(_covers(other, point) for other in front):
+            front = [point, *(other for other in front if not _covers(point, other))]
+            volume = hypervolume([inside for _, inside in front], record.objectives, record.reference_point)
         growth.append(Growth(trained=position, number=trial.number, hypervolume=volume))
     return tuple(growth)
+
+
+def _covers(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> bool:
+    """Whether a point, given as its losses and its values, is nowhere worse than another."""
+    return all(a <= b for a, b in zip(one[0], other[0], strict=True))
 
 
 def _values(record: StudyRecord, offered: Sequence[TrialRecord]) -> list[tuple[float, ...]]:
