@@ -84,7 +84,7 @@ def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None
         else:
             records.append(record(number, *heads_of(found.waiting.plan)))
     begun = [heads_of(one.plan) for one in records[3:]]
-    assert sum(heads[0] == 1 for heads in begun) >= 4, "heads of the first site cost and do not help"
+    assert sum(heads[0] == 1 for heads in begun) >= 3, "by chance it would be one: these heads cost and do not help"
 
 
 def test_a_paused_training_that_promises_the_front_goes_on_to_its_end() -> None:
