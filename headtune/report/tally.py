@@ -59,7 +59,7 @@ def tally_sentence(record: StudyRecord) -> str:
     said = {
         Outcome.STOPPED: "of these stopped early",
         Outcome.PAUSED: "of these paused",
-        Outcome.SET_ASIDE: "more were measured and set aside",
+        Outcome.SET_ASIDE: "more measured and set aside",
         Outcome.INFEASIBLE: "more broke a constraint and cost no training",
         Outcome.DIVERGED: "diverged",
         Outcome.OUT_OF_MEMORY: "ran out of memory",

@@ -57,9 +57,11 @@ search:
   sampler: tpe
   epochs: 7
   stop_early: false
+  evaluator: supernet
 verify:
   top: 4
   seeds: 2
+  max_seeds: 6
 resources:
   cpus: 2
   gpus: 0.5

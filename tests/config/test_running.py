@@ -61,7 +61,7 @@ Problems = Callable[..., dict[str, str]]
         (
             {"search": {"sampler": "grdi"}},
             "search.sampler",
-            "must be auto, tpe, gp, nsga2, random or grid (got 'grdi'); did you mean grid?",
+            "must be auto, ehvi, tpe, gp, nsga2, random or grid (got 'grdi'); did you mean grid?",
         ),
         ({"search": {"stop_early": "yes"}}, "search.stop_early", "must be true or false (got 'yes')"),
         ({"verify": {"seeds": -1}}, "verify.seeds", "must be at least 0 (got -1)"),

@@ -37,7 +37,7 @@ def refusals(make: Callable[..., object], **values: Any) -> tuple[str, ...]:
             (
                 "trials: must be at least 1 (got 0)",
                 "timeout_s: must be a number above 0 (got 0)",
-                "sampler: must be auto, tpe, gp, nsga2, random or grid (got 'bayes')",
+                "sampler: must be auto, ehvi, tpe, gp, nsga2, random or grid (got 'bayes')",
                 "epochs: must be a whole number (got True)",
                 "stop_early: must be True or False (got 'no')",
             ),
