@@ -57,7 +57,9 @@ def test_every_key_of_the_file_reaches_the_study(write: Write, full: str) -> Non
             precision=0.05,
             max_seconds=4,
         ),
-        search=SearchOptions(trials=12, timeout_s=5400, sampler="tpe", epochs=7, stop_early=False, evaluator="supernet"),
+        search=SearchOptions(
+            trials=12, timeout_s=5400, sampler="tpe", epochs=7, stop_early=False, evaluator="supernet"
+        ),
         verify=VerifyOptions(top=4, seeds=2, max_seeds=6),
         resources=Resources(cpus=2, gpus=0.5, concurrent=3, cluster="auto", node="far", accelerator="A100"),
         executor="ray",
