@@ -37,11 +37,13 @@ class Progress:
         self._here: dict[int, TrialRecord] = {}
         self._started: set[int] = set()
         self._searched: dict[int, TrialRecord] = {}
+        self._known: set[int] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """A phase begins."""
         self.phase_name, self.detail = name, detail
         self._began, self._here, self._started = self._clock(), {}, set()
+        self._known = set()
         self.plan(0, 0)
 
     def plan(self, trials: int, finished: int) -> None:
@@ -49,7 +51,8 @@ class Progress:
         self.asked, self._before = trials, finished
 
     def earlier(self, records: Sequence[TrialRecord]) -> None:
-        """These had ended before this start."""
+        """These had ended before this start; one of them that goes on is no other trial."""
+        self._known = {record.number for record in records}
         self._searched |= {record.number: record for record in records if record.kind != "verify"}
 
     def trial(self, record: TrialRecord) -> None:
@@ -95,7 +98,7 @@ class Progress:
 
     @property
     def _done_here(self) -> int:
-        ended = [record.outcome for number, record in self._here.items() if number in self._started]
+        ended = [record.outcome for number, record in self._here.items() if number in self._started - self._known]
         return sum(outcome is not None and (self.phase_name == "verify" or outcome.trained) for outcome in ended)
 
     def _values(self, record: TrialRecord) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from headtune.search.broker import SearchBroker, SearchRules
 from headtune.search.dashboard import serve_dashboard
+from headtune.search.draft import trial_key
 from headtune.search.influence import Influence, influences
 from headtune.search.ledger import Ledger, LedgerView
 from headtune.search.replay import ReplayBroker, Retraining, Wanted
@@ -19,4 +20,5 @@ __all__ = [
     "Wanted",
     "influences",
     "serve_dashboard",
+    "trial_key",
 ]

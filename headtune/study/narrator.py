@@ -10,10 +10,13 @@ class Narrator:
     """An observer that writes each phase, note and ended trial as a line on stderr."""
 
     def __init__(self) -> None:
-        self._asked = self._done = 0
+        self._asked = self._before = 0
+        self._known: set[int] = set()
+        self._trained: set[int] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """Name the phase."""
+        self._known, self._trained = set(), set()
         self.note(f"{name}: {detail}" if detail else name)
 
     def note(self, message: str) -> None:
@@ -22,16 +25,18 @@ class Narrator:
 
     def plan(self, trials: int, finished: int) -> None:
         """Remember how many trials are wanted."""
-        self._asked, self._done = trials, finished
+        self._asked, self._before = trials, finished
 
     def earlier(self, records: Sequence[TrialRecord]) -> None:
-        """Nothing to say: they were told when they ended."""
+        """Nothing to say: they were told when they ended; one that goes on is no other trial."""
+        self._known = {record.number for record in records}
 
     def trial(self, record: TrialRecord) -> None:
         """Say how a trial ended."""
         if record.outcome is None:
             return
-        self._done += record.outcome.trained
+        if record.outcome.trained and record.number not in self._known:
+            self._trained.add(record.number)
         values = ", ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
         ending = values if record.outcome.value == "ok" else record.message
-        self.note(f"{record.title}: {ending} [{self._done} of {self._asked}]")
+        self.note(f"{record.title}: {ending} [{self._before + len(self._trained)} of {self._asked}]")

@@ -1,10 +1,12 @@
 """The life of a study: check, profile, search, verify. Running it again continues where it stopped."""
 
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 from headtune.errors import OtherDeviceError
-from headtune.search import Ledger, SearchBroker, influences
+from headtune.search import Ledger, SearchBroker, influences, trial_key
 from headtune.study.driver import broker_of, check_and_remember, executor_of, open_ledger, prepare
 from headtune.study.facts import finalist_to_json
 from headtune.study.failing import misfit, nothing_trained
@@ -15,6 +17,7 @@ from headtune.study.shortlisting import agreement_findings, shortlist_of
 from headtune.study.spec import StudySpec
 from headtune.study.verifying import verify
 from headtune.trial import Observer, Outcome, Silent, TrialRecord
+from headtune.trial.setup import TrialSetup
 
 FINISHED = "this study is finished already; ask for more trials or seeds to go on"
 
@@ -52,13 +55,14 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         observer.phase("search", f"trials: {spec.search.trials}, legal plans: {checked.space.size:,}")
         broker = broker_of(spec, checked, ledger, setup, executor.slots, observer, shortlist)
         executor.run(broker, setup)
-        broker.close()
         if broker.misfit:
             ledger.abandon()
             raise misfit(broker.misfit)
         if broker.misplaced:
             raise OtherDeviceError(broker.misplaced)
+        broker.close()
         trials = ledger.trials()
+        _tidy(setup, trials)
         chosen = _finalists(spec, trials, ledger, broker)
         mattered = influences(trials, checked.space, spec.params, spec.objectives, seed=spec.seed)
         ledger.remember("influences", [asdict(one) for one in mattered])
@@ -68,6 +72,17 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
     ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])
     ledger.remember("verdict", asdict(replace(verdict, findings=(*verdict.findings, *agreement_findings(ledger)))))
     ledger.remember("finished", _wish(spec))
+
+
+def _tidy(setup: TrialSetup, trials: Sequence[TrialRecord]) -> None:
+    """Delete the checkpoints of trainings that nobody goes on with: each holds a model and its optimizer's state."""
+    if setup.scratch is None:
+        return
+    for trial in trials:
+        if trial.outcome is Outcome.STOPPED:
+            shutil.rmtree(setup.scratch / trial_key(trial.plan, trial.params, trial.repeat), ignore_errors=True)
+    with suppress(OSError):  # others may keep files there
+        setup.scratch.rmdir()
 
 
 def _finalists(

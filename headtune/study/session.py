@@ -76,12 +76,10 @@ class Study:
             constraints: on head_dim, or limits of what is measured.
             params: extra hyper-parameters, searched beside the counts.
             latency: how to time.
-            epochs: what ``run.epochs`` says.
-            stop_early: whether hopeless trials may be stopped.
+            epochs, stop_early: what ``run.epochs`` says; whether trials may be left unfinished.
             evaluator: ``supernet`` trains all plans at once on shared weights, and only the best of them by themselves.
             resources: what one trial gets.
-            name: the study's name in the storage.
-            storage: an Optuna storage URL.
+            name, storage: the study's name in the storage, and an Optuna storage URL.
             output: folder for models and checkpoints; ``None`` keeps neither.
             seed: of everything.
 
