@@ -47,6 +47,7 @@ class SearchRules:
         trials: to be trained, baselines and stopped ones included; infeasible ones are free.
         epochs: reports of a full training.
         stop_early: whether trials may be stopped.
+        pauses: whether they may also pause or be set aside, and go on later, as far as the sampler knows how to.
         concurrent: trials at once.
         seed: the study's.
         timeout_s: wall seconds of the search, over restarts, after which no trial is started; ``None`` for no bound.
@@ -60,6 +61,7 @@ class SearchRules:
     trials: int
     epochs: int
     stop_early: bool = True
+    pauses: bool = True
     concurrent: int = 1
     seed: int = 0
     timeout_s: float | None = None
@@ -107,7 +109,7 @@ class SearchBroker:
             trials=rules.trials,
             seed=rules.seed,
             epochs=rules.epochs,
-            stop_early=rules.stop_early,
+            pauses=rules.stop_early and rules.pauses,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         drafts = _drafts(baselines, space, rules)
@@ -177,7 +179,7 @@ class SearchBroker:
         So many may be set aside as were trained: a forecast that is always wrong would else train nothing.
         """
         record = self._course.measured(number, measurement)
-        if record is None or record.kind != "search" or not record.feasible or self._sampler != "ehvi":
+        if record is None or record.kind != "search" or not record.feasible or not self._steers:
             return False
         waits = [one.outcome for one in self._course.ended].count(Outcome.SET_ASIDE)
         if waits >= self._tally().trained or self._course.resumed(number):
@@ -229,8 +231,13 @@ class SearchBroker:
         values, distributions = self._codec.readable(encoded) if self._charted else ({}, {})
         return self._course.start(draft, values, distributions, {"ask": ask_s})
 
+    @property
+    def _steers(self) -> bool:
+        """Whether the sampler itself decides how far each training goes."""
+        return self._sampler == "ehvi" and self._rules.pauses
+
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early or self._sampler == "ehvi":
+        if trial.kind != "search" or not self._rules.stop_early or self._steers:
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 

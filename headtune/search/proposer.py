@@ -34,7 +34,7 @@ class Proposer:
         trials: of the whole study.
         seed: the study's.
         epochs: of a full training.
-        stop_early: whether trials may be left unfinished.
+        pauses: whether trainings may pause and go on later.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Proposer:
         trials: int,
         seed: int,
         epochs: int,
-        stop_early: bool,
+        pauses: bool,
     ) -> None:
         if sampler == "grid":
             next(codec.walk())
@@ -57,7 +57,7 @@ class Proposer:
         self._asked = sampler
         self._trials = trials
         self._seed = seed
-        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, stop_early=stop_early)
+        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, pauses=pauses)
 
     def choose(self, records: Sequence[TrialRecord], left: int) -> Choice:
         """The sampler that proposes after *records*, with *left* trials to go."""

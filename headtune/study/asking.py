@@ -142,7 +142,7 @@ class Asking:
             checked = check_and_remember(spec, ledger, Silent())
             setup = prepare(spec, checked, ledger, InlineExecutor(), Silent())
             shortlist = shortlist_of(spec, checked, ledger, setup, InlineExecutor(), Silent())
-            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent(), shortlist)
+            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent(), shortlist, pauses=False)
         except BaseException:
             ledger.close()
             raise

@@ -118,8 +118,10 @@ def broker_of(
     concurrent: int,
     observer: Observer,
     shortlist: Sequence[HeadPlan] | None = None,
+    *,
+    pauses: bool = True,
 ) -> SearchBroker:
-    """The search's broker, continuing what the ledger holds."""
+    """The search's broker, continuing what the ledger holds; a loop of a person's own cannot pause trainings."""
     rules = SearchRules(
         params=spec.params,
         limits=tuple(setup.constraint_names),
@@ -127,6 +129,7 @@ def broker_of(
         trials=spec.search.trials,
         epochs=spec.search.epochs,
         stop_early=spec.search.stop_early,
+        pauses=pauses,
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,

@@ -540,3 +540,14 @@ def test_finalists_are_judged_by_what_is_believed(kit: ModuleType, ledger: Ledge
     (record,) = [one for one in ledger.trials() if one.plan == lucky]
     assert kit.accuracy(lucky) < broker.believed[record.number] < kit.accuracy(lucky) + luck
     assert broker.believed.keys() == {one.number for one in ledger.trials() if one.outcome is Outcome.OK}
+
+
+def test_where_nothing_can_pause_hopeless_trials_are_stopped(kit: ModuleType, ledger: Ledger) -> None:
+    chosen = rules(sampler="ehvi", trials=24, epochs=9, limits=(), pauses=False)
+    broker = SearchBroker(ledger, kit.space_of(), chosen, baselines=named(kit))
+    problem = noisy(kit)
+    problem.epochs = 9
+    kit.drive(broker, problem)
+    assert all(request.until is None for request in problem.started)
+    assert {one.outcome for one in ledger.trials()} == {Outcome.OK, Outcome.STOPPED}
+    assert {len(one.curve) for one in ledger.trials() if one.outcome is Outcome.STOPPED} == {3}

@@ -66,21 +66,20 @@ class Surrogate:
 
     @classmethod
     def of(
-        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, stop_early: bool
+        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, pauses: bool
     ) -> "Surrogate | None":
         """The surrogate of a study; ``None`` where it has several quality objectives, or several measured ones."""
         qualities = [goal for goal in objectives if not goal.measured]
         costs = [goal for goal in objectives if goal.measured]
         if len(qualities) != 1 or len(costs) > 1:
             return None
-        pauses = pauses_of(epochs) if stop_early else ()
         return cls(
             goal=qualities[0],
             cost=costs[0] if costs else None,
             codec=codec,
             limits=limits,
             epochs=epochs,
-            pauses=pauses,
+            pauses=pauses_of(epochs) if pauses else (),
         )
 
     def move(

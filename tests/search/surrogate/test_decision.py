@@ -56,7 +56,7 @@ def record(
 
 
 def surrogate(**changes: object) -> Surrogate:
-    found = Surrogate.of(CODEC, GOALS, ["latency_ms"], **({"epochs": EPOCHS, "stop_early": True} | changes))  # type: ignore[arg-type]
+    found = Surrogate.of(CODEC, GOALS, ["latency_ms"], **({"epochs": EPOCHS, "pauses": True} | changes))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -154,7 +154,7 @@ def test_an_exhausted_space_has_no_move() -> None:
 
 
 def test_quality_alone_is_searched_too() -> None:
-    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS, stop_early=False)
+    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS, pauses=False)
     assert alone is not None
     found = alone.move(BASELINES[:1] + BASELINES[2:], Random(0), barred=(), fresh=True)
     assert found is not None
@@ -167,4 +167,4 @@ def test_quality_alone_is_searched_too() -> None:
 )
 def test_more_objectives_are_left_to_optuna(metrics: Sequence[str]) -> None:
     goals = [Objective(metric=metric, direction="minimize") for metric in metrics]
-    assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS, stop_early=True) is None
+    assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS, pauses=True) is None
