@@ -16,7 +16,7 @@ class Standing(StrEnum):
     FINISHED = "trained to the end, one seed"
     STOPPED = "stopped early, at its last report"
     INFEASIBLE = "breaks a constraint"
-    UNTRAINED = "breaks a constraint, so not trained"
+    UNTRAINED = "measured and not trained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
