@@ -7,8 +7,7 @@ for each proposal: a restart sees what an uninterrupted study would have seen.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from optuna.samplers import BaseSampler, NSGAIISampler
@@ -22,53 +21,6 @@ from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 _FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
-_NAME = "shadow"
-
-TOLD = 1000
-"""Trials that a model-based sampler is told of at most.
-
-Its time grows with them, and Optuna's TPE narrows its kernels with their number until it proposes nothing but copies of
-what it was told.
-"""
-
-
-class _Told(FrozenTrial):
-    """A trial that belongs to the one storage which is given it.
-
-    Optuna copies a trial that is added, with each of its distributions, which took longer than all else of a proposal.
-    """
-
-    def __init__(
-        self,
-        state: TrialState,
-        codec: Codec,
-        encoded: Encoded,
-        *,
-        values: Sequence[float] | None = None,
-        constraints: Mapping[str, float] | None = None,
-        system_attrs: Mapping[str, Any] | None = None,
-    ) -> None:
-        now = datetime.now()
-        super().__init__(
-            number=-1,
-            trial_id=-1,
-            state=state,
-            value=None,
-            values=values,
-            datetime_start=now,
-            datetime_complete=now if state.is_finished() else None,
-            params=encoded,
-            distributions=codec.distributions,
-            user_attrs={},
-            system_attrs=dict(system_attrs or {}),
-            intermediate_values={},
-        )
-        for name, amount in (constraints or {}).items():
-            self.set_constraint(name, amount)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Told":
-        return self
-
 
 TOLD = 1000
 """Trials that a model-based sampler is told of at most.
