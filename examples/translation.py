@@ -8,10 +8,8 @@ FOLDER holds train*.LANGUAGE, val*.LANGUAGE and test*.LANGUAGE for both language
 
 import gzip
 import io
-import re
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -26,45 +24,45 @@ from headtune.errors import MissingExtraError, TaskError
 
 try:
     import sacrebleu
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 except ModuleNotFoundError as error:
-    raise MissingExtraError("translation needs sacrebleu: pip install 'headtune[translation]'") from error
+    raise MissingExtraError(
+        "translation needs sacrebleu and tokenizers: pip install 'headtune[translation]'"
+    ) from error
 
-PAD, START, END, UNKNOWN = SPECIAL = range(4)
+SPECIAL = ["<pad>", "<start>", "<end>"]
+PAD, START, END = range(len(SPECIAL))
 BATCH = 64
 
 warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # nn.TransformerEncoder uses them unasked
 
 
-def split_words(sentence: str) -> list[str]:
-    """Words and signs, each with the space before it: ``Two men.`` gives `` Two``, `` men``, ``.``."""
-    return re.findall(r" ?\w+| ?[^\w ]", " " + " ".join(sentence.split()))
+def tokenizer(sentences: Iterable[str], pieces: int) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al., 2016) of *pieces* pieces: any text can be written and read back."""
+    learnt = Tokenizer(models.BPE())
+    learnt.pre_tokenizer = pre_tokenizers.ByteLevel()
+    learnt.decoder = decoders.ByteLevel()
+    end = SPECIAL[END]
+    learnt.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, END)])
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    learnt.train_from_iterator(
+        sentences,
+        trainers.BpeTrainer(vocab_size=pieces, special_tokens=SPECIAL, initial_alphabet=letters, show_progress=False),
+    )
+    return learnt
 
 
-class Vocabulary:
-    """Frequent words are one piece, the others are spelt: any text of known letters can be written and read back."""
+def encode(learnt: Tokenizer, sentences: Sequence[str], max_len: int) -> Tensor:
+    """All *sentences* as numbers, cut or padded to (N, max_len)."""
+    rows = [encoded.ids[:max_len] for encoded in learnt.encode_batch(sentences)]
+    return torch.tensor([row + [PAD] * (max_len - len(row)) for row in rows])
 
-    def __init__(self, sentences: Iterable[str], words: int) -> None:
-        """Learn the *words* most frequent words of *sentences*, and every letter."""
-        counts = Counter(word for sentence in sentences for word in split_words(sentence))
-        letters = sorted({letter for word in counts for letter in word})
-        frequent = [word for word, _ in counts.most_common(words)]
-        self.pieces = [*[""] * len(SPECIAL), *dict.fromkeys(letters + frequent)]
-        self.number = {piece: number for number, piece in enumerate(self.pieces) if piece}
 
-    def encode(self, sentence: str) -> list[int]:
-        """The numbers of the sentence's pieces, and END."""
-        spelt = [[word] if word in self.number else list(word) for word in split_words(sentence)]
-        return [*(self.number.get(piece, UNKNOWN) for word in spelt for piece in word), END]
-
-    def decode(self, numbers: Sequence[int]) -> str:
-        """The sentence that *numbers* spell, up to the first END."""
-        end = numbers.index(END) if END in numbers else len(numbers)
-        return "".join(self.pieces[number] for number in numbers[:end]).strip()
-
-    def tensor(self, sentences: Sequence[str], max_len: int) -> Tensor:
-        """All *sentences* as numbers, cut or padded to (N, max_len)."""
-        rows = [self.encode(sentence)[:max_len] for sentence in sentences]
-        return torch.tensor([row + [PAD] * (max_len - len(row)) for row in rows])
+def decode(learnt: Tokenizer, numbers: Sequence[int]) -> str:
+    """The sentence that *numbers* spell, up to the first END."""
+    end = numbers.index(END) if END in numbers else len(numbers)
+    sentence: str = learnt.decode(numbers[:end])
+    return sentence.strip()
 
 
 def find(folder: Path, split: str, language: str) -> Path | None:
@@ -89,10 +87,10 @@ class Pairs:
 
 
 class Corpus:
-    """Pairs to train on, to steer by and to judge by; both vocabularies are learnt from the first alone."""
+    """Pairs to train on, to steer by and to judge by; both languages' pieces are learnt from the first alone."""
 
     def __init__(
-        self, folder: Path, languages: tuple[str, str], most: dict[str, int | None], words: int, max_len: int
+        self, folder: Path, languages: tuple[str, str], most: dict[str, int | None], pieces: int, max_len: int
     ) -> None:
         """Read at most ``most[split]`` pairs of each split."""
         files = {(split, language): find(folder, split, language) for split in most for language in languages}
@@ -100,13 +98,13 @@ class Corpus:
         if missing:
             raise TaskError(f"translation: {folder} lacks {', '.join(missing)}, plain or .gz")
         texts = {key: read(file, most[key[0]]) for key, file in files.items() if file is not None}
-        self.source, self.target = (Vocabulary(texts["train", language], words) for language in languages)
+        self.source, self.target = (tokenizer(texts["train", language], pieces) for language in languages)
 
         def pairs(split: str) -> Pairs:
             source, target = (texts[split, language] for language in languages)
             if len(source) != len(target):
                 raise TaskError(f"translation: {split} has {len(source)} lines beside {len(target)}; they go in pairs")
-            return Pairs(self.source.tensor(source, max_len), self.target.tensor(target, max_len), target)
+            return Pairs(encode(self.source, source, max_len), encode(self.target, target, max_len), target)
 
         self.train, self.val, self.test = pairs("train"), pairs("val"), pairs("test")
 
@@ -172,12 +170,12 @@ def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=0.1)
 
 
-def bleu(model: nn.Module, pairs: Pairs, vocabulary: Vocabulary) -> float:
+def bleu(model: nn.Module, pairs: Pairs, learnt: Tokenizer) -> float:
     """BLEU of greedy translations, 0 to 100."""
     assert isinstance(model, Translator)
     device = next(model.parameters()).device
     rows = [row for part in pairs.source.split(250) for row in model.translate(trimmed(part).to(device)).tolist()]
-    return float(sacrebleu.corpus_bleu([vocabulary.decode(row) for row in rows], [pairs.written]).score)
+    return float(sacrebleu.corpus_bleu([decode(learnt, row) for row in rows], [pairs.written]).score)
 
 
 def task(
@@ -186,7 +184,7 @@ def task(
     target: str = "en",
     pairs: int | None = None,
     val_pairs: int = 250,
-    words: int = 3000,
+    pieces: int = 2000,
     max_len: int = 32,
     d_model: int = 128,
     heads: int = 8,
@@ -195,16 +193,16 @@ def task(
     """The translator from *source* to *target*, as the files in the folder *data* name their languages.
 
     It learns from the first *pairs* pairs (all by default), is steered by the first *val_pairs*, judged by the whole
-    test. Sentences are cut after *max_len* pieces; in each language *words* words are one piece.
+    test. Sentences are cut after *max_len* pieces; each language has *pieces* of them.
     """
     if data is None:
         raise TaskError("translation needs a folder of parallel texts: --set task_args.data=PATH")
     most = {"train": pairs, "val": val_pairs, "test": None}
-    corpus = Corpus(Path(data), (source, target), most, words, max_len)
-    sizes = (len(corpus.source.pieces), len(corpus.target.pieces))
+    corpus = Corpus(Path(data), (source, target), most, pieces, max_len)
+    sizes = (corpus.source.get_vocab_size(), corpus.target.get_vocab_size())
 
     def inputs(batch_size: int, seq_len: int | None) -> tuple[Tensor, Tensor]:
-        text = torch.randint(UNKNOWN + 1, min(sizes), (2, batch_size, seq_len or max_len))
+        text = torch.randint(len(SPECIAL), min(sizes), (2, batch_size, seq_len or max_len))
         return text[0], text[1]
 
     return headtune.Supervised(

@@ -17,11 +17,9 @@ from headtune.cli.trial_wording import tally, trial_ending, trial_state
 from headtune.cli.wording import objective_title, value
 from headtune.pareto import Objective
 from headtune.trial.contract import Observer
-from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
 _MOST_ROWS = 8
-_FAILURES = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
 
 
 @contextmanager
@@ -116,7 +114,7 @@ class Screen:
     def trial(self, record: TrialRecord) -> None:
         """Show the trial; write why it failed above the view."""
         self._progress.trial(record)
-        if record.outcome in _FAILURES:
+        if record.failed:
             self.note(f"{record.title}: {trial_ending(record, self._progress.objectives)}")
 
     def view(self) -> RenderableType:

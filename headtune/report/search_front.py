@@ -53,7 +53,7 @@ def hypervolume_growth(record: StudyRecord) -> tuple[Growth, ...]:
     """The hypervolume after each trained trial, in the order in which they ended; empty without a reference point."""
     if record.reference_point is None:
         return ()
-    trained = [trial for trial in record.trials if trial.outcome is not None and trial.outcome.trained]
+    trained = [trial for trial in record.trials if trial.trained]
     if all(trial.ended is not None for trial in trained):
         trained.sort(key=attrgetter("ended"))
     offered = trials_on_offer(record)

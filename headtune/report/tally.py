@@ -8,9 +8,6 @@ from headtune.study.record import StudyRecord
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
-FAILURES = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
-"""Outcomes that nobody asked for."""
-
 OUTCOME_WORDS = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early",
@@ -26,12 +23,12 @@ OUTCOME_WORDS = {
 
 def failed_trials(record: StudyRecord) -> tuple[TrialRecord, ...]:
     """Every trial that failed, retrainings of finalists included."""
-    return tuple(trial for trial in (*record.trials, *record.verify_trials) if trial.outcome in FAILURES)
+    return tuple(trial for trial in (*record.trials, *record.verify_trials) if trial.failed)
 
 
 def trained_trials(record: StudyRecord) -> int:
     """How many trials count against the number asked for: trained to the end or until stopped."""
-    return sum(trial.outcome is not None and trial.outcome.trained for trial in record.trials)
+    return sum(trial.trained for trial in record.trials)
 
 
 def reason(trial: TrialRecord) -> str:

@@ -25,6 +25,7 @@ from headtune.trial import (
     TrialRequest,
     TrialResult,
 )
+from headtune.trial.params import baseline_values
 
 _SPEND_S = 5
 
@@ -336,14 +337,12 @@ def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: Search
     first: dict[HeadPlan, str] = {}
     for name, plan in baselines.items():
         first.setdefault(plan, name)
-    params = {name: param.baseline for name, param in rules.params.items()}
     return [
-        Draft(kind="baseline", label=name, plan=plan, params=params, in_space=plan in space)
+        Draft(kind="baseline", label=name, plan=plan, params=baseline_values(rules.params), in_space=plan in space)
         for plan, name in first.items()
     ]
 
 
 def _listed(shortlist: Sequence[HeadPlan], rules: SearchRules) -> list[Draft]:
     """The trainings of a shortlist."""
-    params = {name: param.baseline for name, param in rules.params.items()}
-    return [Draft(kind="search", plan=plan, params=params) for plan in shortlist]
+    return [Draft(kind="search", plan=plan, params=baseline_values(rules.params)) for plan in shortlist]

@@ -141,5 +141,5 @@ class Proposer:
 
 def _crashing(records: Sequence[TrialRecord]) -> set[HeadPlan]:
     crashes = Counter(record.plan for record in records if record.outcome in (Outcome.CRASHED, Outcome.OUT_OF_MEMORY))
-    trained = {record.plan for record in records if record.outcome is not None and record.outcome.trained}
+    trained = {record.plan for record in records if record.trained}
     return {plan for plan, count in crashes.items() if count >= _CRASHES} - trained

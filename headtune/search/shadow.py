@@ -20,8 +20,6 @@ from headtune.search.told import ToldTrial, told_study
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
-_FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
-
 TOLD = 1000
 """Trials that a model-based sampler is told of at most.
 
@@ -114,7 +112,7 @@ def _constraints(record: TrialRecord, limits: Sequence[str], *, failures: bool) 
 def _failed(record: TrialRecord, limits: Sequence[str]) -> bool:
     """Whether the trial failed, or broke a constraint that is not among *limits*."""
     told = any(record.violations.get(name, 0.0) > 0 for name in limits)
-    return record.outcome in _FAILED or (record.outcome is Outcome.INFEASIBLE and not told)
+    return record.failed or (record.outcome is Outcome.INFEASIBLE and not told)
 
 
 def _generation(sampler: BaseSampler, position: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from headtune.trial.build import build_model, probe_inputs
 from headtune.trial.contract import Observer, Silent
 from headtune.trial.forks import one_process
 from headtune.trial.keeping import kept_digest, kept_model, rank_heads, weight_digests
-from headtune.trial.params import ParamValue
+from headtune.trial.params import baseline_values
 from headtune.trial.supernet import why_no_supernet
 from headtune.trial.task import Task
 
@@ -47,11 +47,6 @@ class Checked:
     kept: str = ""
 
 
-def baseline_params(spec: StudySpec) -> dict[str, ParamValue]:
-    """What baselines train with: each param's default, else its middle."""
-    return {name: param.baseline for name, param in spec.params.items()}
-
-
 @one_process()
 def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
@@ -73,11 +68,11 @@ def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
             "or write `weights: keep` to score a trained model as it is"
         )
     shared = spec.search.evaluator == "supernet"
-    if shared and (problems := why_no_supernet(task, baseline_params(spec))):
+    if shared and (problems := why_no_supernet(task, baseline_values(spec.params))):
         raise TaskError(*(f"task {spec.task.name}: {problem}" for problem in problems))
     # Built first and let go of, so that the generators stand as a single build leaves them.
-    other = weight_digests(build_model(task, baseline_params(spec), spec.seed ^ 1)) if trained else {}
-    model = build_model(task, baseline_params(spec), spec.seed)
+    other = weight_digests(build_model(task, baseline_values(spec.params), spec.seed ^ 1)) if trained else {}
+    model = build_model(task, baseline_values(spec.params), spec.seed)
     inputs = probe_inputs(task, spec.latency)
     sites = find_sites(model, inputs)
     kept = kept_digest(model, other, sites) if trained else ""

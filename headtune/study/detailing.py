@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from headtune.heads import HeadPlan, SearchSpace
 from headtune.pareto.objective import LATENCY
-from headtune.study.checking import baseline_params
 from headtune.study.details import ProfileDetails
 from headtune.study.head_costs import head_costs
 from headtune.study.spec import StudySpec
@@ -16,6 +15,7 @@ from headtune.timing.prediction.latency_model import FEWEST as LEAST_FITTED
 from headtune.timing.traits import unaligned, wanted_multiples
 from headtune.trial.contract import Executor
 from headtune.trial.measuring import Candidate
+from headtune.trial.params import baseline_values
 from headtune.trial.profiling import examine, kernels_of, long_variants_of, profile_briefly
 from headtune.trial.setup import TrialSetup
 
@@ -65,7 +65,7 @@ class Measuring:
 
     def candidates(self, plans: Sequence[HeadPlan]) -> list[Candidate]:
         """The plans with the params of the present one."""
-        return [Candidate(plan=plan, params=baseline_params(self.spec)) for plan in plans]
+        return [Candidate(plan=plan, params=baseline_values(self.spec.params)) for plan in plans]
 
 
 def design_size(space: SearchSpace) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from headtune.execute import InlineExecutor
 from headtune.heads import Criterion, HeadPlan, HeadRanking
 from headtune.search import Ledger, SearchBroker, SearchRules
-from headtune.study.checking import Checked, baseline_params, check
+from headtune.study.checking import Checked, check
 from headtune.study.facts import range_from_json, range_to_json
 from headtune.study.fingerprint import check_same_model, fingerprint
 from headtune.study.preparing import trial_setup
@@ -14,6 +14,7 @@ from headtune.study.reading import checked_to_json, manifest_of
 from headtune.study.spec import StudySpec
 from headtune.trial.build import named_params, rank
 from headtune.trial.contract import Executor, Observer
+from headtune.trial.params import baseline_values
 from headtune.trial.setup import TrialSetup
 
 RANKED: Mapping[Criterion, str] = {
@@ -133,7 +134,7 @@ def broker_of(
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,
-        built_with=tuple(named_params(setup.task.load().model, baseline_params(spec))) if setup.timed else None,
+        built_with=tuple(named_params(setup.task.load().model, baseline_values(spec.params))) if setup.timed else None,
     )
     baselines = checked.baselines.plans
     return SearchBroker(ledger, checked.space, rules, baselines=baselines, shortlist=shortlist, observer=observer)

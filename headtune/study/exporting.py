@@ -9,7 +9,7 @@ from torch import nn
 from headtune.errors import StorageError
 from headtune.heads import HeadPlan
 from headtune.search import Ledger
-from headtune.study.checking import baseline_params, check
+from headtune.study.checking import check
 from headtune.study.fingerprint import check_same_model
 from headtune.study.preparing import trial_setup
 from headtune.study.reading import checked_to_json, read
@@ -18,7 +18,7 @@ from headtune.study.spec import StudySpec
 from headtune.surgery.checkpoint import Skeleton, load_checkpoint, read_skeleton
 from headtune.surgery.transaction import copied
 from headtune.trial.build import build_model, build_planned, probe_inputs
-from headtune.trial.params import ParamValue
+from headtune.trial.params import ParamValue, baseline_values
 from headtune.trial.task import Inputs
 
 
@@ -86,7 +86,7 @@ def _chosen(spec: StudySpec, record: StudyRecord, text: str | None) -> tuple[Hea
         maximum = None if record.weights == "keep" else spec.space.maximum
         plan = HeadPlan.parse(text, record.sites, hold=record.hold, maximum=maximum)
         finalist = next((one for one in record.finalists if one.plan == plan), None)
-        return plan, baseline_params(spec) if finalist is None else finalist.params
+        return plan, baseline_values(spec.params) if finalist is None else finalist.params
     if record.verdict is None or record.verdict.recommended is None:
         raise StorageError(
             f"study {record.name!r} recommends no plan{' yet' if record.verdict is None else ''}: "

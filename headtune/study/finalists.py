@@ -51,12 +51,7 @@ def choose_finalists(
         rest.remove(pick)
     taken = {identity(trial) for trial in chosen}
     for trial in trials:
-        if (
-            trial.label in ALWAYS
-            and trial.outcome is not None
-            and trial.outcome.trained
-            and identity(trial) not in taken
-        ):
+        if trial.label in ALWAYS and trial.trained and identity(trial) not in taken:
             chosen.append(trial)
             taken.add(identity(trial))
     return tuple(chosen)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from headtune.errors import MeasurementError, SpecError
 from headtune.heads import HeadRanking
-from headtune.study.checking import Checked, baseline_params
+from headtune.study.checking import Checked
 from headtune.study.record import LatencyRange
 from headtune.study.spec import StudySpec
 from headtune.timing import LatencyProtocol, resolve
 from headtune.timing.lengths import timed_lengths
+from headtune.trial.params import baseline_values
 from headtune.trial.setup import TrialSetup
 
 
@@ -74,7 +75,7 @@ def trial_setup(
         if found is None
         else {metric: found.at(length).reference_ms for metric, length in timed.items()},
         reference_device="" if found is None else found.device_name,
-        baseline_params=baseline_params(spec),
+        baseline_params=baseline_values(spec.params),
         threads=spec.resources.cpus,
         device="cuda" if spec.resources.gpus > 0 else "cpu",
         scratch=None if spec.output is None else spec.output / "checkpoints",

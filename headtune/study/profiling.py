@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from headtune.errors import Infeasible
 from headtune.heads import HeadPlan, HeadRanking, Limit
 from headtune.pareto.objective import is_latency, length_of
-from headtune.study.checking import Checked, baseline_params
+from headtune.study.checking import Checked
 from headtune.study.detailing import Measuring, detail
 from headtune.study.details import ProfileDetails
 from headtune.study.preparing import trial_setup
@@ -16,6 +16,7 @@ from headtune.timing.lengths import every_length
 from headtune.trial.contract import Executor, Observer, Silent
 from headtune.trial.forks import one_process
 from headtune.trial.measuring import Candidate, Profiled, profile_candidates
+from headtune.trial.params import baseline_values
 
 PROFILED = ("smallest", "rule", "present", "largest")
 """The baselines whose latency spans what is achievable."""
@@ -67,7 +68,7 @@ def profile(
     elif latency is not None:
         setup = replace(setup, timed={})
     distinct = list(dict.fromkeys(chosen.values()))
-    candidates = [Candidate(plan=plan, params=baseline_params(spec)) for plan in distinct]
+    candidates = [Candidate(plan=plan, params=baseline_values(spec.params)) for plan in distinct]
     found = dict(zip(distinct, executor.call(profile_candidates, setup, candidates), strict=True))
     seen = _profile(chosen, {name: found[plan] for name, plan in chosen.items()}, setup.timed)
     if not details:

@@ -25,6 +25,11 @@ class Outcome(StrEnum):
         """Whether the trial counts against the number of trials: it was trained, to the end or for a part."""
         return self in (Outcome.OK, Outcome.STOPPED, Outcome.PAUSED)
 
+    @property
+    def failed(self) -> bool:
+        """Whether nobody asked for such an end."""
+        return self in (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
+
 
 _SENTENCES = {
     Outcome.OK: "trained to the end",

@@ -1,6 +1,7 @@
 """Extra hyper-parameters of a study, searched beside the head counts."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import headtune.rules as rules
@@ -91,6 +92,11 @@ class ChoiceParam:
 
 
 Param = FloatParam | IntParam | ChoiceParam
+
+
+def baseline_values(params: Mapping[str, Param]) -> dict[str, ParamValue]:
+    """What baselines train with: each param's default, else its middle."""
+    return {name: param.baseline for name, param in params.items()}
 
 
 def _check_range(param: FloatParam | IntParam, rule: rules.Rule) -> None:

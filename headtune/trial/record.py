@@ -83,6 +83,16 @@ class TrialRecord:
         return Measurement(metrics=metrics, latency=self.latency, violations=self.violations, shorter=self.shorter)
 
     @property
+    def trained(self) -> bool:
+        """Whether it ended as one that counts against the number of trials."""
+        return self.outcome is not None and self.outcome.trained
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended as nobody asked for."""
+        return self.outcome is not None and self.outcome.failed
+
+    @property
     def on_offer(self) -> bool:
         """Whether the trial may enter a front: trained to the end and feasible."""
         return self.outcome is Outcome.OK and self.feasible

@@ -1,8 +1,9 @@
 """Plays every search on a recorded table, side by side: how many epochs until what it would claim is worth the front?
 
-    python studies/peers/compare.py digits [text_width ...] [--repeats 20] [--minutes 30]
+    python studies/peers/compare.py digits [text_width ...] [--repeats 20] [--minutes 30] [--levers]
 
 Each repeat holds out the greater half of the recorded seeds, which judges, and gives every search the other half.
+With ``--levers`` it plays headtune's own search with one part changed instead, one trial at a time.
 Writes ``results.csv``, a row for each run; run again, it goes on where it stopped. ``python studies/peers/summary.py``
 makes the table and the picture of it.
 """
@@ -11,13 +12,15 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from itertools import product
 from math import inf, nan
 from pathlib import Path
 
 import optuna
 from by_hand import BY_HAND
 from by_tune import optuna_with_asha
-from ours import HEADTUNE
+from ours import HEADTUNE, LEVERS
 from play import LEVELS, Played, Search
 from rows import append, read
 from tasks import RECORDINGS
@@ -25,6 +28,8 @@ from world import Table, World
 
 SEARCHES: dict[str, Search] = {**BY_HAND, "OptunaSearch + ASHA": optuna_with_asha, **HEADTUNE}
 """By the names that the tables show."""
+
+_PLAYERS = {**SEARCHES, **LEVERS}
 
 TRIALS = 60
 
@@ -48,12 +53,20 @@ def play(table: Table, scenario: str, search: str, repeat: int) -> Played:
         repeat: which seeds judge, and what the search draws.
     """
     world = World.of(table, repeat, budget_of(table) if scenario == "budget" else None)
-    return SEARCHES[search](
+    return _PLAYERS[search](
         world, min(TRIALS, len(table.plans) // 2), 8 if scenario == "eight at a time" else 1, repeat
     )
 
 
 SCENARIOS = ("one at a time", "budget", "eight at a time")
+
+
+def runs(asked: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """Table, scenario, search and repeat of all that is to be there, every search side by side."""
+    scenarios = SCENARIOS[:1] if asked.levers else SCENARIOS
+    searches = asked.only or (LEVERS if asked.levers else SEARCHES)
+    for repeat, name, scenario, search in product(range(asked.repeats), asked.tables, scenarios, searches):
+        yield name, scenario, search, str(repeat)
 
 
 def main() -> int:
@@ -62,25 +75,24 @@ def main() -> int:
     parser.add_argument("tables", nargs="+", choices=RECORDINGS)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=inf, help="begin nothing after so many minutes")
-    parser.add_argument("--only", choices=SEARCHES, action="append", help="play only this search")
+    parser.add_argument("--only", choices=_PLAYERS, action="append", help="play only this search")
+    parser.add_argument("--levers", action="store_true", help="play headtune with one part changed, one at a time")
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     logging.getLogger("ray.tune.search.optuna").setLevel(logging.ERROR)  # that it translates Tune's space
     deadline = time.monotonic() + 60 * asked.minutes
     done = {tuple(row[:4]) for row in read(RESULTS)}
-    for repeat in range(asked.repeats):
-        for name in asked.tables:
-            for scenario in SCENARIOS:
-                for search in asked.only or SEARCHES:
-                    if (name, scenario, search, str(repeat)) in done:
-                        continue
-                    if time.monotonic() > deadline:
-                        print("not yet whole; run the same command again")
-                        return 1
-                    played = play(Table.read(name), scenario, search, repeat)
-                    reached = [played.reached.get(level, nan) for level in LEVELS]
-                    append(RESULTS, HEADER, [name, scenario, search, repeat, *reached, played.epochs])
-                    print(f"{name}, {scenario}, {search}, {repeat}: {reached}", file=sys.stderr, flush=True)
+    for run in runs(asked):
+        if run in done:
+            continue
+        if time.monotonic() > deadline:
+            print("not yet whole; run the same command again")
+            return 1
+        name, scenario, search, repeat = run
+        played = play(Table.read(name), scenario, search, int(repeat))
+        reached = [played.reached.get(level, nan) for level in LEVELS]
+        append(RESULTS, HEADER, [*run, *reached, played.epochs])
+        print(f"{', '.join(run)}: {reached}", file=sys.stderr, flush=True)
     print(f"recorded in {RESULTS.name}")
     return 0
 

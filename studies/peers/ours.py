@@ -1,17 +1,45 @@
 """headtune's own search on a table: the real broker and ledger, with trainings that are read off the table."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from play import Played, Search
+from shared_weights import TRAININGS, first_plans
 from world import LATENCY, World
 
+from headtune import HeadPlan, SearchSpace
 from headtune.heads.baseline import baselines
 from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.study.finalists import front_of
 from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
+
+Start = Callable[[World, SearchSpace], Mapping[str, HeadPlan]]
+"""What is trained first, by name."""
+
+
+def named(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
+    """The present plan and the rule of thumb."""
+    return {name: plan for name, plan in baselines(space.sites, space.options) if plan in space}
+
+
+def nothing(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
+    """Nothing in particular."""
+    return {}
+
+
+def tied(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
+    """Every plan with one count at all sites, as if the sites were tied and untied later."""
+    return {plan.label: plan for plan in space if len(set(plan.label.split("-"))) == 1}
+
+
+def shared(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
+    """What a supernet would train, and what everybody has."""
+    return {**named(world, space), **{plan.label: plan for plan in first_plans(world)}}
+
+
+DEFAULTS = SearchRules(trials=1, epochs=1)
 
 
 @dataclass(frozen=True)
@@ -20,9 +48,17 @@ class Setting:
 
     Attributes:
         rules: of the search; trials, concurrent and seed are the comparison's.
+        start: what it trains first.
+        believes: whether its claims go by the qualities that it believes in, not by those that one seed gave.
+        sets_aside: whether it may measure a plan and leave it for another.
+        trainings: what its start costs before anything is trained.
     """
 
-    rules: SearchRules
+    rules: SearchRules = DEFAULTS
+    start: Start = named
+    believes: bool = True
+    sets_aside: bool = True
+    trainings: int = 0
 
     def __call__(self, world: World, trials: int, concurrent: int, seed: int) -> Played:
         """Play it."""
@@ -40,22 +76,23 @@ class Setting:
             url = f"sqlite:///{Path(folder) / 'study.db'}"
             goals = world.table.objectives
             with Ledger.open(url, "play", objectives=goals, fingerprint={}, manifest={}) as ledger:
-                named = {name: plan for name, plan in baselines(space.sites, recording.options) if plan in space}
-                broker = SearchBroker(ledger, space, rules, baselines=named)
-                return _Theatre(world, broker, ledger).play(concurrent)
+                broker = SearchBroker(ledger, space, rules, baselines=self.start(world, space))
+                played = Played(world, epochs=self.trainings * recording.epochs)
+                return _Theatre(self, played, broker, ledger).play(concurrent)
 
 
 @dataclass
 class _Theatre:
     """Trials in flight, an epoch of each in turn."""
 
-    world: World
+    setting: Setting
+    played: Played
     broker: SearchBroker
     ledger: Ledger
     _reached: dict[int, int] = field(default_factory=dict)
 
     def play(self, concurrent: int) -> Played:
-        played = Played(self.world)
+        played = self.played
         flights: list[Iterator[int]] = []
         while True:
             while len(flights) < concurrent:
@@ -77,7 +114,7 @@ class _Theatre:
 
     def _trial(self, request: TrialRequest) -> Iterator[int]:
         """One trial, yielding what each step of it cost."""
-        world, plan = self.world, request.plan.label
+        world, plan = self.played.world, request.plan.label
         latency = world.table.latency[plan]
         broken = {} if world.budget is None else {LATENCY.metric: latency - world.budget}
         found = Measurement(metrics={LATENCY.metric: latency}, latency=None, violations=broken)
@@ -85,7 +122,7 @@ class _Theatre:
         if request.kind == "search" and not world.feasible(plan):
             self.broker.finish(request.number, TrialResult(outcome=Outcome.INFEASIBLE, message=""))
             return
-        if aside:
+        if aside and self.setting.sets_aside:
             self.broker.finish(request.number, TrialResult(outcome=Outcome.SET_ASIDE, message=""))
             return
         metric, key = world.table.recording.quality.metric, (plan, world.drawn[request.repeat])
@@ -104,9 +141,21 @@ class _Theatre:
 
     def _claimed(self) -> list[str]:
         """The front that finalists are taken from."""
-        trials, goals = self.ledger.trials(), self.world.table.objectives
-        return [trial.plan.label for trial in front_of(trials, goals, self.broker.believed).items]
+        trials, goals = self.ledger.trials(), self.played.world.table.objectives
+        believed = self.broker.believed if self.setting.believes else None
+        return [trial.plan.label for trial in front_of(trials, goals, believed).items]
 
 
-HEADTUNE: dict[str, Search] = {"headtune": Setting(SearchRules(trials=1, epochs=1))}
+HEADTUNE: dict[str, Search] = {"headtune": Setting()}
 """headtune's search as it comes."""
+
+LEVERS: dict[str, Search] = {
+    "trains all to the end": Setting(replace(DEFAULTS, stop_early=False)),
+    "stops, never goes on": Setting(replace(DEFAULTS, pauses=False)),
+    "sets nothing aside": Setting(sets_aside=False),
+    "claims what it saw": Setting(believes=False),
+    "starts from nothing": Setting(start=nothing),
+    "starts from tied sites": Setting(start=tied),
+    "starts from a supernet": Setting(start=shared, trainings=TRAININGS),
+}
+"""headtune's search with one part changed."""

@@ -62,6 +62,13 @@ def _text() -> Task:
 
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
 
+
+def _still_digits() -> Task:
+    from digits_vit import task
+
+    return task
+
+
 RECORDINGS = {
     "digits": Recording(
         task=_digits,
@@ -69,6 +76,14 @@ RECORDINGS = {
         heads=(1, 2, 4, 8, 16),
         epochs=12,
         quality=Objective(metric="val_loss", direction="minimize"),
+        batch_size=32,
+    ),
+    "digits_vit": Recording(  # the task of studies/digits_vit.yaml, of which same_epochs.py records what it needs
+        task=_still_digits,
+        hold="width",
+        heads=(1, 2, 4, 8, 16),
+        epochs=10,
+        quality=Objective(metric="val_accuracy", direction="maximize"),
         batch_size=32,
     ),
     "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),

@@ -36,7 +36,7 @@ def sentences(count: int, seed: int) -> tuple[list[str], list[str]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some files plain, some gzipped, the test's with a year in its name."""
     path = tmp_path_factory.mktemp("texts")
-    for seed, (split, count) in enumerate({"train": 256, "val": 20, "test_2030": 30}.items()):
+    for seed, (split, count) in enumerate({"train": 512, "val": 20, "test_2030": 30}.items()):
         for language, text in zip(("de", "en"), sentences(count, seed), strict=True):
             data = "".join(f"{line}\n" for line in text).encode()
             if language == "de":
@@ -51,70 +51,63 @@ def small(translation: ModuleType, folder: Path, **args: object) -> headtune.Tas
     return task
 
 
-def test_words_keep_the_space_before_them(translation: ModuleType) -> None:
-    assert translation.split_words("Two  men,\tone dog.") == [" Two", " men", ",", " one", " dog", "."]
-    assert translation.split_words("") == []
-
-
 @pytest.mark.parametrize(
     "sentence",
-    ["Zwei Männer stehen am Herd.", "ein Hund-Katze-Spiel!", 'He said: "no" (twice).', "ungewöhnlichstes"],
+    ["Zwei Männer stehen am Herd.", "ein Hund-Katze-Spiel!", 'He said: "no" (twice).', "never seen: 你好 🙂"],
 )
-@pytest.mark.parametrize("words", [0, 3, 1000])
-def test_what_is_written_is_read_back(translation: ModuleType, sentence: str, words: int) -> None:
-    vocabulary = translation.Vocabulary([sentence, "ein Hund und ein Mann"], words)
-    assert vocabulary.decode(vocabulary.encode(sentence)) == sentence
+@pytest.mark.parametrize("pieces", [0, 300])
+def test_what_is_written_is_read_back(translation: ModuleType, sentence: str, pieces: int) -> None:
+    learnt = translation.tokenizer(["Zwei Männer", "ein Hund und ein Mann"], pieces)
+    numbers = translation.encode(learnt, [sentence], 200)[0].tolist()
+    assert translation.decode(learnt, numbers) == sentence
 
 
-def test_a_word_that_was_never_seen_is_spelt(translation: ModuleType) -> None:
-    vocabulary = translation.Vocabulary(["abc cab"], 2)
-    assert [vocabulary.pieces[n] for n in vocabulary.encode("abc bca")] == [" abc", " ", "b", "c", "a", ""]
-    assert vocabulary.decode(vocabulary.encode("abc bca")) == "abc bca"
+def test_what_is_frequent_is_one_piece(translation: ModuleType) -> None:
+    learnt = translation.tokenizer(["one two", "one three"] * 3, 500)
+    one, end = translation.encode(learnt, ["one"], 9)[0, :2].tolist()
+    assert learnt.id_to_token(one) == "Ġone"
+    assert end == translation.END
 
 
-def test_a_letter_that_was_never_seen_is_unknown(translation: ModuleType) -> None:
-    vocabulary = translation.Vocabulary(["ab"], 1)
-    assert vocabulary.encode("az")[-2:] == [translation.UNKNOWN, translation.END]
-    assert vocabulary.decode(vocabulary.encode("az")) == "a"
-
-
-def test_the_most_frequent_words_are_whole(translation: ModuleType) -> None:
-    text = ["b b b a a c"]
-    assert translation.Vocabulary(text, 2).pieces[-2:] == [" b", " a"]
-    assert Counter(translation.Vocabulary(text, 2).pieces)[""] == 4
+def test_every_learning_gives_the_same_pieces(translation: ModuleType) -> None:
+    source, _ = sentences(50, 0)
+    assert translation.tokenizer(source, 290).to_str() == translation.tokenizer(source, 290).to_str()
 
 
 def test_text_after_the_end_is_not_read(translation: ModuleType) -> None:
-    vocabulary = translation.Vocabulary(["one two"], 2)
-    one, two = (vocabulary.number[word] for word in (" one", " two"))
-    assert vocabulary.decode([one, translation.END, two]) == "one"
-    assert vocabulary.decode([one, two]) == "one two"
+    learnt = translation.tokenizer(["one two"] * 3, 500)
+    one, two = (learnt.token_to_id(f"Ġ{word}") for word in ("one", "two"))
+    assert translation.decode(learnt, [one, translation.END, two]) == "one"
+    assert translation.decode(learnt, [one, two]) == "one two"
 
 
 def test_sentences_are_cut_or_padded(translation: ModuleType) -> None:
-    vocabulary = translation.Vocabulary(["one two"], 2)
-    one, two = (vocabulary.number[word] for word in (" one", " two"))
-    table = vocabulary.tensor(["one", "one two one two"], 3)
+    learnt = translation.tokenizer(["one two"] * 3, 500)
+    one, two = (learnt.token_to_id(f"Ġ{word}") for word in ("one", "two"))
+    table = translation.encode(learnt, ["one", "one two one two"], 3)
     assert table.tolist() == [[one, translation.END, translation.PAD], [one, two, one]]
     assert translation.trimmed(table[:1]).tolist() == [[one, translation.END]]
 
 
 def test_the_corpus_is_what_the_files_hold(translation: ModuleType, folder: Path) -> None:
     most = {"train": 100, "val": 5, "test": None}
-    corpus = translation.Corpus(folder, ("de", "en"), most, words=10, max_len=8)
+    corpus = translation.Corpus(folder, ("de", "en"), most, pieces=300, max_len=8)
     assert [len(pairs.source) for pairs in (corpus.train, corpus.val, corpus.test)] == [100, 5, 30]
     assert corpus.test.written == sentences(30, 2)[1]
-    source, target = sentences(256, 0)
-    assert [corpus.source.decode(row) for row in corpus.train.source.tolist()] == source[:100]
-    assert [corpus.target.decode(row) for row in corpus.train.target.tolist()] == target[:100]
+    source, target = sentences(512, 0)
+    for learnt, numbers, written in (
+        (corpus.source, corpus.train.source, source),
+        (corpus.target, corpus.train.target, target),
+    ):
+        assert [translation.decode(learnt, row) for row in numbers.tolist()] == written[:100]
 
 
 def test_words_of_the_test_are_not_learnt(translation: ModuleType, tmp_path: Path) -> None:
     for split, text in {"train": "aa ab", "val": "ba", "test": "bb"}.items():
         for language in ("de", "en"):
-            (tmp_path / f"{split}.{language}").write_text(f"{text}\n")
-    corpus = translation.Corpus(tmp_path, ("de", "en"), dict.fromkeys(("train", "val", "test")), words=10, max_len=8)
-    assert [piece for piece in corpus.source.pieces if len(piece) > 1] == [" aa", " ab"]
+            (tmp_path / f"{split}.{language}").write_text(f"{text}\n" * 3)
+    corpus = translation.Corpus(tmp_path, ("de", "en"), dict.fromkeys(("train", "val", "test")), pieces=500, max_len=8)
+    assert {piece for piece in corpus.source.get_vocab() if piece.startswith("Ġ") and len(piece) == 3} == {"Ġaa", "Ġab"}
 
 
 def test_a_folder_without_the_files(translation: ModuleType, tmp_path: Path) -> None:
@@ -141,12 +134,13 @@ def test_no_folder_at_all(translation: ModuleType) -> None:
     assert str(caught.value) == "translation needs a folder of parallel texts: --set task_args.data=PATH"
 
 
-def test_without_sacrebleu_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+@pytest.mark.parametrize("missing", ["sacrebleu", "tokenizers"])
+def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
     source = compile(EXAMPLE.read_text(), str(EXAMPLE), "exec")
     with pytest.raises(MissingExtraError) as caught:
         exec(source, {"__name__": "translation_without_sacrebleu"})
-    assert str(caught.value) == "translation needs sacrebleu: pip install 'headtune[translation]'"
+    assert str(caught.value) == "translation needs sacrebleu and tokenizers: pip install 'headtune[translation]'"
 
 
 @pytest.fixture
@@ -226,12 +220,13 @@ def test_the_loss_predicts_each_piece_from_those_before(translation: ModuleType)
 
 
 def test_batches_hold_every_pair_once_and_little_padding(translation: ModuleType, folder: Path) -> None:
-    corpus = translation.Corpus(folder, ("de", "en"), dict.fromkeys(("train", "val", "test")), words=10, max_len=8)
+    corpus = translation.Corpus(folder, ("de", "en"), dict.fromkeys(("train", "val", "test")), pieces=300, max_len=8)
     torch.manual_seed(0)
     first, second = translation.batches(corpus.train), translation.batches(corpus.train)
     rows = [(source, target) for batch in first for source, target in zip(*batch, strict=True)]
-    pairs = [(corpus.source.decode(source.tolist()), corpus.target.decode(target.tolist())) for source, target in rows]
-    assert Counter(pairs) == Counter(zip(*sentences(256, 0), strict=True))
+    read = translation.decode
+    pairs = [(read(corpus.source, x.tolist()), read(corpus.target, y.tolist())) for x, y in rows]
+    assert Counter(pairs) == Counter(zip(*sentences(512, 0), strict=True))
     assert not all(torch.equal(a[0], b[0]) for a, b in zip(first, second, strict=True))
     padding = sum(int((x == translation.PAD).sum()) for x, _ in first)
     assert padding < 0.25 * int((corpus.train.source == translation.PAD).sum())
@@ -240,13 +235,13 @@ def test_batches_hold_every_pair_once_and_little_padding(translation: ModuleType
 def test_bleu_of_the_references_themselves_is_100(
     translation: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus = translation.Corpus(folder, ("de", "en"), dict.fromkeys(("train", "val", "test")), words=10, max_len=8)
+    corpus = translation.Corpus(folder, ("de", "en"), dict.fromkeys(("train", "val", "test")), pieces=300, max_len=8)
     model = translation.Translator((20, 20), 16, 4, 1, 8)
     said = corpus.test.target
     monkeypatch.setattr(translation.Translator, "translate", lambda self, source: said)
     assert translation.bleu(model, corpus.test, corpus.target) == pytest.approx(100.0)
     said = said.roll(1, 0)
-    wrong = [corpus.target.decode(row) for row in said.tolist()]
+    wrong = [translation.decode(corpus.target, row) for row in said.tolist()]
     expected = sacrebleu.corpus_bleu(wrong, [corpus.test.written]).score
     assert translation.bleu(model, corpus.test, corpus.target) == pytest.approx(expected)
     assert expected < 60
@@ -257,7 +252,7 @@ def test_the_task_keeps_its_contract(translation: ModuleType, folder: Path) -> N
     model = task.model()
     source, target = task.inputs(3, 5)
     assert model(source, target).shape[:2] == (3, 5)
-    assert source.min() > translation.UNKNOWN
+    assert source.min() > translation.END
     assert [tuple(x.shape) for x in task.inputs(2, None)] == [(2, 8), (2, 8)]
     assert [(site.role, site.num_heads) for site in headtune.sites(model, task.inputs(3, 5))] == [
         ("self", 4),

@@ -13,8 +13,9 @@ from torch import nn
 from headtune.errors import SpaceError, SurgeryError, TaskError
 from headtune.heads import SpaceOptions
 from headtune.study import StudySpec
-from headtune.study.checking import baseline_params, check
+from headtune.study.checking import check
 from headtune.trial import ChoiceParam, FloatParam, Silent, Task, TaskObject
+from headtune.trial.params import baseline_values
 
 MakeSpec = Callable[..., StudySpec]
 WIDTH, FEEDFORWARD, LAYERS = 16, 32, 2
@@ -62,7 +63,7 @@ def test_baselines_train_with_defaults_or_middles(make_spec: MakeSpec) -> None:
         "dropout": FloatParam(low=0.0, high=0.5, default=0.1),
         "norm": ChoiceParam(choices=("pre", "post")),
     }
-    assert baseline_params(make_spec(params=params)) == {"lr": pytest.approx(0.1), "dropout": 0.1, "norm": "pre"}
+    assert baseline_values(params) == {"lr": pytest.approx(0.1), "dropout": 0.1, "norm": "pre"}
 
 
 def broken_by(error: BaseException) -> Callable[..., Any]:

@@ -15,8 +15,6 @@ from headtune.search.surrogate.gaussian_process import Array, GaussianProcess
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
-_FAILED = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.DIVERGED)
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -77,7 +75,7 @@ class Outlook:
         allowed = np.ones(len(every))
         for name in self.limits:
             allowed *= self._kept(name, every)
-        if any(one.record.outcome in _FAILED for one in self.seen):
+        if any(one.record.failed for one in self.seen):
             told = [(one.encoded, amount) for one in self.seen if (amount := _failure(one.record)) is not None]
             allowed *= _chance(*forecast(self.codec, told, None, every))
         return Belief(quality, doubt, cost, allowed)
@@ -141,6 +139,6 @@ def _chance(violation: Array, sd: Array) -> Array:
 
 def _failure(record: TrialRecord) -> float | None:
     """1 for a trial that failed, −1 for one that trained."""
-    if record.outcome in _FAILED:
+    if record.failed:
         return 1.0
-    return -1.0 if record.outcome is not None and record.outcome.trained else None
+    return -1.0 if record.trained else None
