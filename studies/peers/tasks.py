@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import headtune
@@ -54,10 +55,10 @@ def _digits() -> Task:
     return task
 
 
-def _text() -> Task:
+def _text(steps: int) -> Task:
     from text_lm import task
 
-    return task(width=32, layers=3, heads=8, steps=70)
+    return task(width=32, layers=3, heads=8, steps=steps)
 
 
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
@@ -86,9 +87,11 @@ RECORDINGS = {
         quality=Objective(metric="val_accuracy", direction="maximize"),
         batch_size=32,
     ),
-    "text_width": Recording(task=_text, hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8),
     "text_head_dim": Recording(
-        task=_text, hold="head_dim", heads=(1, 2, 4, 6, 8), epochs=9, quality=_BITS, batch_size=8
+        task=partial(_text, 70), hold="head_dim", heads=(1, 2, 4, 6, 8), epochs=9, quality=_BITS, batch_size=8
+    ),
+    "text_width": Recording(  # where all plans have equally many weights, they differ later
+        task=partial(_text, 100), hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8
     ),
 }
 """By name."""
