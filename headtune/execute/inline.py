@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from headtune.execute.interrupts import immediate_interrupts
-from headtune.trial.contract import Broker, Signal
+from headtune.trial.contract import Broker, Progress, Signal
 from headtune.trial.messages import Measurement
 from headtune.trial.setup import TrialSetup
 from headtune.trial.worker import run_trial
@@ -35,6 +35,17 @@ class InlineExecutor:
         """Run *job* here."""
         with immediate_interrupts():
             return job(*args)
+
+    def follow(self, job: Callable[..., Progress[T]], *args: Any, say: Callable[[str], None]) -> T:  # noqa: ANN401
+        """Run *job* here, and say what it yields."""
+        with immediate_interrupts():
+            work = job(*args)
+            while True:
+                try:
+                    say(next(work))
+                except StopIteration as end:
+                    value: T = end.value
+                    return value
 
     def close(self) -> None:
         """Nothing to release."""

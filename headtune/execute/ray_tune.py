@@ -22,8 +22,8 @@ from headtune.execute.interrupts import deferred_interrupts, immediate_interrupt
 from headtune.execute.loss import why_lost
 from headtune.execute.machines import capacity, located
 from headtune.execute.quiet import quiet_ray
-from headtune.execute.trainable import packed, pinned, train
-from headtune.trial.contract import Broker, Observer, Silent
+from headtune.execute.trainable import Returned, at_once, packed, pinned, train
+from headtune.trial.contract import Broker, Observer, Progress, Silent
 from headtune.trial.measuring import lane_of
 from headtune.trial.setup import TrialSetup
 
@@ -108,6 +108,16 @@ class RayExecutor:
             TaskError: the job cannot be sent to a worker, or not loaded there.
             MeasurementError: the worker was lost.
         """
+        value: T = self.follow(at_once, job, *args, say=lambda _: None)
+        return value
+
+    def follow(self, job: Callable[..., Progress[T]], *args: Any, say: Callable[[str], None]) -> T:  # noqa: ANN401
+        """Run *job* in a worker with a trial's resources, and say what it yields.
+
+        Raises:
+            TaskError: the job cannot be sent to a worker, or not loaded there.
+            MeasurementError: the worker was lost.
+        """
         work = packed((job, args))
         placed = ray.remote(
             num_cpus=self._cpus,
@@ -124,13 +134,15 @@ class RayExecutor:
                 while not ray.wait([values], timeout=_LOOK_S)[0]:
                     waiting.look(waits=True)
                 ray.get(next(values))
-                value: T = ray.get(next(values))
+                while not isinstance(told := ray.get(next(values)), Returned):
+                    say(told)
             except RayTaskError as error:
                 if isinstance(error.cause, RayError):
                     raise _lost(error) from None
                 raise error.cause from None
             except RayError as error:
                 raise _lost(error) from None
+        value: T = told.value
         return value
 
     def close(self) -> None:

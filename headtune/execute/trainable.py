@@ -1,16 +1,19 @@
 """What runs inside a Ray worker."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from ray import cloudpickle, tune
 
 from headtune.errors import StopTrial, TaskError, in_words
+from headtune.trial.contract import Progress
 from headtune.trial.messages import Measurement, TrialResult
 from headtune.trial.outcome import Outcome
 from headtune.trial.worker import run_trial
+
+T = TypeVar("T")
 
 MESSAGE = "headtune"
 """Key of the one entry in each of our Tune results."""
@@ -82,17 +85,33 @@ def train(config: dict[str, Any], setup: bytes) -> None:
     tune.report({MESSAGE: result})
 
 
-def pinned(threads: int, work: bytes) -> Iterator[Any]:
-    """Say by a first value that the worker is there, then run a packed job with as many threads as a trial has.
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a job came to, on its way to the driver."""
+
+    value: Any
+
+
+def at_once(job: Callable[..., T], *args: Any) -> Progress[T]:  # noqa: ANN401
+    """A job that says nothing before it has ended."""
+    yield from ()
+    return job(*args)
+
+
+def pinned(threads: int, work: bytes) -> Iterator[str | Returned | None]:
+    """Run a packed job with as many threads as a trial has.
 
     Args:
         threads: CPU threads.
-        work: the job and its arguments, packed.
+        work: the job, which yields how far it is, and its arguments, packed.
+
+    Yields:
+        Nothing, once the worker is there; what the job yields; what it returned.
     """
     yield None
     torch.set_num_threads(threads)
     job, args = unpacked(work)
-    yield job(*args)
+    yield Returned((yield from job(*args)))
 
 
 class _TuneChannel:

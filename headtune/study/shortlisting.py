@@ -1,7 +1,7 @@
 """The phase of a study in which a supernet chooses what is trained."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headtune.errors import InputError
 from headtune.heads import HeadPlan, SearchSpace
@@ -42,8 +42,12 @@ def shortlist_of(
         "supernet", f"one training of {spec.search.epochs} epochs for all plans, at the cost of about four of one plan"
     )
     began = time.monotonic()
-    costs = PlanCosts(hold=spec.space.hold, latency=_predictor(spec, checked, ledger, setup, executor, observer))
-    scores = executor.call(train_supernet, setup, checked.space, costs, spec.search.epochs, spec.seed)
+
+    def say(doing: str) -> None:
+        observer.phase("supernet", doing)
+
+    costs = PlanCosts(hold=spec.space.hold, latency=_predictor(spec, checked, ledger, setup, executor, say))
+    scores = executor.follow(train_supernet, setup, checked.space, costs, spec.search.epochs, spec.seed, say=say)
     plans = shortlist([one for one in scores if _may_be_feasible(one, setup, costs)], spec.objectives)
     seconds = time.monotonic() - began
     ordered_by = {goal.metric: costs.words(goal.metric) for goal in spec.objectives if goal.measured}
@@ -75,7 +79,7 @@ def _explain(
 
 
 def _predictor(
-    spec: StudySpec, checked: Checked, ledger: Ledger, setup: TrialSetup, executor: Executor, observer: Observer
+    spec: StudySpec, checked: Checked, ledger: Ledger, setup: TrialSetup, executor: Executor, say: Callable[[str], None]
 ) -> LatencyModel | None:
     """A model of latencies that knows every count of the space; ``None`` where none is asked for, or can be made."""
     found = ledger.recall("latency_range")
@@ -83,9 +87,7 @@ def _predictor(
         return None
     seen = range_from_json(found)
     known = {plan: seen.profiles[name] for name, plan in seen.plans.items()}
-    work = Measuring.at_longest(
-        spec, checked.space, setup, executor, say=lambda doing: observer.phase("supernet", doing)
-    )
+    work = Measuring.at_longest(spec, checked.space, setup, executor, say=say)
     model = fitted(work, timed_plans(work, known))
     return model if model is not None and _reaches(model, checked.space) else None
 

@@ -5,7 +5,7 @@ A trial's life: ``broker.propose`` → the worker builds, applies the plan and m
 process, one at a time; only the broker writes to the durable study.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -63,6 +63,10 @@ class Channel(Protocol):
         ...
 
 
+Progress = Generator[str, None, T]
+"""A long job: yields how far it is, in words, and returns its value."""
+
+
 class Executor(Protocol):
     """Runs trials and jobs where the study's resources are.
 
@@ -81,6 +85,10 @@ class Executor(Protocol):
 
     def call(self, job: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
         """Run *job* in a worker like the trials' and return its value; its errors are raised here."""
+        ...
+
+    def follow(self, job: Callable[..., Progress[T]], *args: Any, say: Callable[[str], None]) -> T:  # noqa: ANN401
+        """The same for a job that yields sentences of how far it is: they are said here as they come."""
         ...
 
     def close(self) -> None:

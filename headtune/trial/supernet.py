@@ -1,6 +1,5 @@
 """Training all plans of a space at once, on shared weights, and scoring each with them."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from headtune.surgery.sharing import Supernet
 from headtune.timing import count_parameters
 from headtune.trial.build import build_model, named_params, probe_inputs
 from headtune.trial.calling import calling
+from headtune.trial.contract import Progress
 from headtune.trial.descent import Descent, FitOptions
 from headtune.trial.fitting import Fit, count_batches, to_device
 from headtune.trial.forks import one_process
@@ -35,8 +35,6 @@ _OPTIONS = FitOptions(lr=1e-3, weight_decay=0.05, warmup=0.1, clip=1.0)
 """Those that ``Supervised`` begins with, for a task with a train of its own."""
 
 _END = object()
-
-_log = logging.getLogger(__name__)
 
 
 def why_no_supernet(task: Task, params: Mapping[str, ParamValue]) -> tuple[str, ...]:
@@ -59,13 +57,15 @@ def why_no_supernet(task: Task, params: Mapping[str, ParamValue]) -> tuple[str, 
 
 def train_supernet(
     setup: TrialSetup, space: SearchSpace, costs: PlanCosts, epochs: int, seed: int
-) -> tuple[PlanScore, ...]:
+) -> Progress[tuple[PlanScore, ...]]:
     """Train one model with all plans of *space*, and score them with its weights.
 
     Each step takes the smallest plan, the largest and two random ones, and adds their gradients (the sandwich rule; Yu
     and Huang, Universally slimmable networks and improved training techniques, 2019, https://arxiv.org/abs/1903.05134),
     so that an epoch costs about as much as four of an ordinary training. The steps are those of
     :func:`headtune.Supervised`, with the task's own numbers where it is one, and the params' baseline values.
+
+    Yields how far it is.
 
     Args:
         setup: of the study's workers, with fresh weights.
@@ -90,7 +90,8 @@ def train_supernet(
         try:
             training = _Training(setup, task, net, space, costs, seed)
             training.score(space.largest)  # a metric that is missing shows here
-            training.run(epochs)
+            yield from training.run(epochs)
+            yield "scoring plans"
             return scored(space, training.score, setup.objectives, Random(seed))
         finally:
             handle.remove()
@@ -117,8 +118,8 @@ class _Training:
             autocast=None if fit is None else fit.autocast,
         )
 
-    def run(self, epochs: int) -> None:
-        """Train."""
+    def run(self, epochs: int) -> Iterator[str]:
+        """Train, epoch by epoch."""
         seed_everything(self._seed)
         rng, device = Random(self._seed), torch.device(self._setup.device)
         total = epochs * calling("batches", lambda: count_batches(self._batches))
@@ -136,7 +137,7 @@ class _Training:
                     f"the supernet's training diverged in epoch {epoch} of {epochs}: the loss is {loss}; lower lr, "
                     "or write `evaluator: train`"
                 )
-            _log.info("supernet: epoch %d of %d: loss %.5g, %.3g s", epoch, epochs, loss, time.monotonic() - began)
+            yield f"epoch {epoch} of {epochs}: loss {loss:.4g}, {time.monotonic() - began:.3g} s"
 
     def _epoch(self) -> Iterator[object]:
         """The batches of one pass."""

@@ -8,8 +8,6 @@ much of the front its first plans are worth.
 """
 
 import argparse
-from contextlib import redirect_stderr
-from io import StringIO
 
 import numpy as np
 import torch
@@ -20,6 +18,7 @@ from tasks import RECORDINGS
 from world import LATENCY, Table, World
 
 from headtune import HeadPlan, LatencyProtocol
+from headtune.execute.inline import InlineExecutor
 from headtune.study.shortlist import shortlist
 from headtune.trial.plan_costs import PlanCosts
 from headtune.trial.plan_scores import PlanScore
@@ -51,9 +50,8 @@ def record(name: str) -> None:
         present=HeadPlan.present(space.sites),
     )
     costs = PlanCosts(hold=recording.hold, latency=None)
-    with redirect_stderr(StringIO()):
-        scores = train_supernet(setup, space, costs, recording.epochs, seed=0)
-    for one in scores:
+    found = InlineExecutor().follow(train_supernet, setup, space, costs, recording.epochs, 0, say=print)
+    for one in found:
         append(
             FOLDER / f"{name}_shared.csv",
             ["plan", "score"],

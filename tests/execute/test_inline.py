@@ -7,6 +7,7 @@ import pytest
 from headtune.execute import InlineExecutor
 from headtune.study import StudySpec, search
 from headtune.trial import Outcome, Silent, TrialRecord
+from headtune.trial.contract import Progress
 
 
 class Recorder(Silent):
@@ -25,6 +26,18 @@ class Recorder(Silent):
 def test_it_runs_one_trial_at_a_time() -> None:
     assert InlineExecutor().slots == 1
     assert InlineExecutor().call(divmod, 7, 3) == (2, 1)
+
+
+def counting(to: int) -> Progress[int]:
+    for number in range(to):
+        yield str(number)
+    return to
+
+
+def test_what_a_long_job_yields_is_said() -> None:
+    said: list[str] = []
+    assert InlineExecutor().follow(counting, 3, say=said.append) == 3
+    assert said == ["0", "1", "2"]
 
 
 def test_trials_end_in_the_order_they_start(make_spec: Callable[..., StudySpec]) -> None:

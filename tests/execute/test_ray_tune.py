@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from headtune.search import Ledger
 from headtune.search.judgement import STOPPED_ITSELF
 from headtune.study import Resources, StudySpec, search
 from headtune.trial import Outcome, Silent, TrialRecord
+from headtune.trial.contract import Progress
 
 MakeSpec = Callable[..., StudySpec]
 
@@ -42,6 +44,28 @@ def test_call_runs_elsewhere_and_brings_back_values_and_errors() -> None:
     assert executor.call(os.getpid) != os.getpid()
     with pytest.raises(ZeroDivisionError, match="in the worker"):
         executor.call(fail_with_zero)
+
+
+def counting_until_told(file: Path) -> Progress[int]:
+    """Ends once the driver has written what it heard: were it to hear all at the end, this would never end."""
+    yield str(os.getpid())
+    while not file.exists():
+        time.sleep(0.01)
+    yield "heard"
+    return 7
+
+
+def test_what_a_long_job_yields_is_said_as_it_comes(tmp_path: Path) -> None:
+    said: list[str] = []
+    file = tmp_path / "heard"
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        file.touch()
+
+    assert RayExecutor().follow(counting_until_told, file, say=say) == 7
+    assert said[1:] == ["heard"]
+    assert int(said[0]) != os.getpid()
 
 
 def test_a_trial_that_no_machine_can_hold_is_refused() -> None:

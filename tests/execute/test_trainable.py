@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from ray import tune
 
 from headtune.errors import TaskError
-from headtune.execute.trainable import MESSAGE, Report, packed, pinned, train, unpacked
+from headtune.execute.trainable import MESSAGE, Report, Returned, at_once, packed, pinned, train, unpacked
 from headtune.heads import HeadCount, HeadPlan
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProtocol
@@ -153,9 +154,10 @@ def threads() -> Iterator[int]:
 
 
 def test_a_job_says_that_it_has_a_worker_then_runs_with_its_threads(threads: int) -> None:
-    values = pinned(threads + 1, packed((lambda number: (number, torch.get_num_threads()), (5,))))
+    job = partial(at_once, lambda number: (number, torch.get_num_threads()))
+    values = pinned(threads + 1, packed((job, (5,))))
     assert next(values) is None
     assert torch.get_num_threads() == threads
-    assert next(values) == (5, threads + 1)
+    assert next(values) == Returned((5, threads + 1))
     with pytest.raises(StopIteration):
         next(values)

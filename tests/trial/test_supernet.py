@@ -1,6 +1,7 @@
 """Training a supernet: which plans each step draws, that all of them learn, and what refuses it."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,12 +12,14 @@ from torch import nn
 
 import headtune
 from headtune.errors import MetricError, TaskError, TrialError
+from headtune.execute.inline import InlineExecutor
 from headtune.heads import HeadPlan, SearchSpace, SpaceOptions
 from headtune.pareto import Objective
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProtocol
 from headtune.trial import Task, TaskObject, TrialSetup
 from headtune.trial.plan_costs import PlanCosts
+from headtune.trial.plan_scores import PlanScore
 from headtune.trial.seeding import seed_everything
 from headtune.trial.supernet import train_supernet, why_no_supernet
 
@@ -45,6 +48,10 @@ def setup_of(task: Task, space: SearchSpace) -> TrialSetup:
     )
 
 
+def shared_scores(*args: object, say: Callable[[str], None] = lambda _: None) -> tuple[PlanScore, ...]:
+    return InlineExecutor().follow(train_supernet, *args, say=say)
+
+
 def costs(space: SearchSpace) -> PlanCosts:
     return PlanCosts(hold=space.options.hold, latency=None)
 
@@ -68,7 +75,9 @@ def supervised(lr: float = 3e-3) -> Task:
 def test_each_step_takes_the_smallest_the_largest_and_two_random_plans(tmp_path: Path) -> None:
     log, space = tmp_path / "log", space_of("width")
     setup = setup_of(shared.task(log=str(log)), space)
-    train_supernet(setup, space, costs(space), 2, 0)
+    said: list[str] = []
+    shared_scores(setup, space, costs(space), 2, 0, say=said.append)
+    assert [sentence.partition(":")[0] for sentence in said] == ["epoch 1 of 2", "epoch 2 of 2", "scoring plans"]
     counted, first, second = log.read_text().splitlines()  # a pass that counts batches, then two of training
     steps = second.split()[1:]
     assert (counted, first) == ("pass", "pass")
@@ -84,9 +93,9 @@ def test_each_step_takes_the_smallest_the_largest_and_two_random_plans(tmp_path:
 def test_every_plan_learns_from_the_one_training(hold: str) -> None:
     space = space_of(hold, heads=(1, 2, 4))
     setup = setup_of(supervised(lr=1e-2), space)
-    trained = train_supernet(setup, space, costs(space), 15, 0)
+    trained = shared_scores(setup, space, costs(space), 15, 0)
     assert {one.plan for one in trained} == set(space)
-    untrained = train_supernet(setup_of(supervised(lr=1e-12), space), space, costs(space), 1, 0)
+    untrained = shared_scores(setup_of(supervised(lr=1e-12), space), space, costs(space), 1, 0)
     for before, after in zip(untrained, trained, strict=True):
         assert after.quality["quality"] > 0.7 * before.quality["quality"], before.plan.label
     parameters = {one.plan: one.costs["parameters"] for one in trained}
@@ -97,15 +106,15 @@ def test_every_plan_learns_from_the_one_training(hold: str) -> None:
 def test_the_same_seed_gives_the_same_scores() -> None:
     space = space_of("width", heads=(1, 4), tie="uniform")
     setup = setup_of(supervised(), space)
-    assert train_supernet(setup, space, costs(space), 1, 3) == train_supernet(setup, space, costs(space), 1, 3)
-    assert train_supernet(setup, space, costs(space), 1, 3) != train_supernet(setup, space, costs(space), 1, 4)
+    assert shared_scores(setup, space, costs(space), 1, 3) == shared_scores(setup, space, costs(space), 1, 3)
+    assert shared_scores(setup, space, costs(space), 1, 3) != shared_scores(setup, space, costs(space), 1, 4)
 
 
 def test_one_plan_in_the_space_trains_as_an_ordinary_training_does() -> None:
     """The sandwich of one plan is four times its gradient, which AdamW and the clipping do not see."""
     space = space_of("width", heads=(4,))
     task = replace(supervised(), loss=lambda model, batch: 1e3 * shared.squared_error(model, batch))  # all clipped
-    scores = train_supernet(setup_of(task, space), space, costs(space), 3, 0)
+    scores = shared_scores(setup_of(task, space), space, costs(space), 3, 0)
     fit = replace(task.train, loss=task.loss)  # type: ignore[type-var]
     reports: list[float] = []
 
@@ -129,7 +138,7 @@ def test_a_metric_that_evaluate_does_not_give_is_told_before_any_step(tmp_path: 
     with pytest.raises(
         MetricError, match="evaluate gave no quality, by which `evaluator: supernet` scores plans; it gave other"
     ):
-        train_supernet(setup_of(shared.task(metric="other", log=str(log)), space), space, costs(space), 2, 0)
+        shared_scores(setup_of(shared.task(metric="other", log=str(log)), space), space, costs(space), 2, 0)
     assert not log.exists()
 
 
@@ -137,7 +146,7 @@ def test_a_training_that_diverges_says_so() -> None:
     space = space_of("width")
     task = replace(shared.task(), loss=lambda model, batch: shared.squared_error(model, batch) * float("nan"))
     with pytest.raises(TrialError, match="the supernet's training diverged in epoch 1 of 2: the loss is nan"):
-        train_supernet(setup_of(task, space), space, costs(space), 2, 0)
+        shared_scores(setup_of(task, space), space, costs(space), 2, 0)
 
 
 def test_an_error_of_the_persons_loss_is_a_sentence_with_its_place() -> None:
@@ -146,7 +155,7 @@ def test_an_error_of_the_persons_loss_is_a_sentence_with_its_place() -> None:
 
     space = space_of("width")
     with pytest.raises(TaskError, match=r"task.loss raised ValueError: no such label \(.*test_supernet.py"):
-        train_supernet(setup_of(replace(shared.task(), loss=loss), space), space, costs(space), 1, 0)
+        shared_scores(setup_of(replace(shared.task(), loss=loss), space), space, costs(space), 1, 0)
 
 
 def test_every_reason_against_a_supernet_is_told() -> None:
