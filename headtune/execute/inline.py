@@ -1,6 +1,7 @@
 """Trials one after another in this process: no workers to start, and a debugger sees everything."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,8 +39,7 @@ class InlineExecutor:
 
     def follow(self, job: Callable[..., Progress[T]], *args: Any, say: Callable[[str], None]) -> T:  # noqa: ANN401
         """Run *job* here, and say what it yields."""
-        with immediate_interrupts():
-            work = job(*args)
+        with immediate_interrupts(), closing(job(*args)) as work:
             while True:
                 try:
                     say(next(work))

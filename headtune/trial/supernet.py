@@ -27,12 +27,16 @@ from headtune.trial.params import ParamValue
 from headtune.trial.plan_costs import PlanCosts
 from headtune.trial.plan_scores import PlanScore, scored
 from headtune.trial.process_state import kept_process_state
-from headtune.trial.seeding import seed_everything
+from headtune.trial.run import Run
+from headtune.trial.seeding import rng_state, seed_everything, set_rng_state
 from headtune.trial.setup import TrialSetup
 from headtune.trial.task import Task
 
 _OPTIONS = FitOptions(lr=1e-3, weight_decay=0.05, warmup=0.1, clip=1.0)
 """Those that ``Supervised`` begins with, for a task with a train of its own."""
+
+SAVE_EVERY_S = 60.0
+"""Seconds between two checkpoints of a supernet."""
 
 _END = object()
 
@@ -65,7 +69,7 @@ def train_supernet(
     so that an epoch costs about as much as four of an ordinary training. The steps are those of
     :func:`headtune.Supervised`, with the task's own numbers where it is one, and the params' baseline values.
 
-    Yields how far it is.
+    Yields how far it is. An interrupted training goes on from its last epoch, or from one of the last minute.
 
     Args:
         setup: of the study's workers, with fresh weights.
@@ -90,9 +94,13 @@ def train_supernet(
         try:
             training = _Training(setup, task, net, space, costs, seed)
             training.score(space.largest)  # a metric that is missing shows here
-            yield from training.run(epochs)
+            folder = None if setup.scratch is None else setup.scratch / "supernet"
+            run = Run(epochs=epochs, seed=seed, device=device, folder=folder)
+            yield from training.fit(run)
             yield "scoring plans"
-            return scored(space, training.score, setup.objectives, Random(seed))
+            scores = scored(space, training.score, setup.objectives, Random(seed))
+            run.clear()
+            return scores
         finally:
             handle.remove()
 
@@ -118,15 +126,16 @@ class _Training:
             autocast=None if fit is None else fit.autocast,
         )
 
-    def run(self, epochs: int) -> Iterator[str]:
+    def fit(self, run: Run) -> Iterator[str]:
         """Train, epoch by epoch."""
-        seed_everything(self._seed)
-        rng, device = Random(self._seed), torch.device(self._setup.device)
+        seed_everything(run.seed)
+        rng, epochs, saved = Random(run.seed), run.epochs, time.monotonic()
         total = epochs * calling("batches", lambda: count_batches(self._batches))
-        for epoch in range(1, epochs + 1):
+        first = self._resume(run, rng)
+        for epoch in range(first + 1, epochs + 1):
             began = time.monotonic()
             losses = [
-                self._descent.step(to_device(batch, device), total, map(self._trained, self._sandwich(rng)))
+                self._descent.step(to_device(batch, run.device), total, map(self._trained, self._sandwich(rng)))
                 for batch in self._epoch()
             ]
             if not losses:
@@ -137,7 +146,40 @@ class _Training:
                     f"the supernet's training diverged in epoch {epoch} of {epochs}: the loss is {loss}; lower lr, "
                     "or write `evaluator: train`"
                 )
+            if time.monotonic() - saved >= SAVE_EVERY_S or epoch == epochs:
+                run.save(self._state(run, epoch, rng))
+                saved = time.monotonic()
             yield f"epoch {epoch} of {epochs}: loss {loss:.4g}, {time.monotonic() - began:.3g} s"
+
+    def _state(self, run: Run, epoch: int, rng: Random) -> dict[str, Any]:
+        weights = self._net.model.state_dict()
+        return {
+            "of": self._identity(run),
+            "weights": weights,
+            **self._descent.state(),
+            "epoch": epoch,
+            "rng": rng.getstate(),
+        }
+
+    def _resume(self, run: Run, rng: Random) -> int:
+        """Go on with what an interrupted driver has left of this very training; epochs that are done."""
+        fresh = rng_state()
+        kept = run.restore()
+        if kept is None:
+            return 0
+        if kept["of"] != self._identity(run):
+            set_rng_state(fresh)
+            return 0
+        self._net.model.load_state_dict(kept["weights"])
+        self._descent.resume(kept)
+        rng.setstate(kept["rng"])
+        epochs: int = kept["epoch"]
+        return epochs
+
+    def _identity(self, run: Run) -> list[object]:
+        shapes = {name: tuple(weight.shape) for name, weight in self._net.model.state_dict().items()}
+        ends = [plan.to_json() for plan in (self._space.smallest, self._space.largest)]
+        return [run.epochs, run.seed, self._space.size, ends, shapes]
 
     def _epoch(self) -> Iterator[object]:
         """The batches of one pass."""

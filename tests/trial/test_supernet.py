@@ -17,7 +17,7 @@ from headtune.heads import HeadPlan, SearchSpace, SpaceOptions
 from headtune.pareto import Objective
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProtocol
-from headtune.trial import Task, TaskObject, TrialSetup
+from headtune.trial import Task, TaskObject, TrialSetup, supernet
 from headtune.trial.plan_costs import PlanCosts
 from headtune.trial.plan_scores import PlanScore
 from headtune.trial.seeding import seed_everything
@@ -108,6 +108,31 @@ def test_the_same_seed_gives_the_same_scores() -> None:
     setup = setup_of(supervised(), space)
     assert shared_scores(setup, space, costs(space), 1, 3) == shared_scores(setup, space, costs(space), 1, 3)
     assert shared_scores(setup, space, costs(space), 1, 3) != shared_scores(setup, space, costs(space), 1, 4)
+
+
+@pytest.mark.parametrize("hold", ["width", "head_dim"])
+def test_an_interrupted_training_goes_on_as_if_nothing_had_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: str
+) -> None:
+    monkeypatch.setattr(supernet, "SAVE_EVERY_S", 0.0)
+    space = space_of(hold, heads=(1, 4))
+    setup = replace(setup_of(supervised(), space), scratch=tmp_path)
+    whole = shared_scores(replace(setup, scratch=None), space, costs(space), 4, 0)
+
+    def interrupt(sentence: str) -> None:
+        if sentence.startswith("epoch 2"):
+            raise KeyboardInterrupt
+
+    def started_again(seed: int) -> str:
+        said: list[str] = []
+        assert (shared_scores(setup, space, costs(space), 4, seed, say=said.append) == whole) == (seed == 0)
+        assert not list(tmp_path.iterdir()), "a training that ended leaves nothing"
+        return said[0].partition(":")[0]
+
+    for seed, begins in ((0, "epoch 3 of 4"), (1, "epoch 1 of 4")):
+        with pytest.raises(KeyboardInterrupt):
+            shared_scores(setup, space, costs(space), 4, 0, say=interrupt)
+        assert started_again(seed) == begins
 
 
 def test_one_plan_in_the_space_trains_as_an_ordinary_training_does() -> None:
