@@ -9,7 +9,7 @@ from headtune.pareto import reference_point
 from headtune.search.budget import Budget, Tally
 from headtune.search.codec import Codec
 from headtune.search.course import Course
-from headtune.search.draft import Draft, trial_key
+from headtune.search.draft import Draft, baseline_drafts, trial_key
 from headtune.search.ledger import Ledger
 from headtune.search.proposer import Proposer
 from headtune.search.sampler import SamplerName
@@ -110,12 +110,13 @@ class SearchBroker:
             trials=rules.trials,
             seed=rules.seed,
             epochs=rules.epochs,
-            pauses=rules.stop_early and rules.pauses,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
-        drafts = _drafts(baselines, space, rules)
+        params = baseline_values(rules.params)
+        drafts = baseline_drafts(baselines, space, params)
         self._awaited, left_out = drafts[: rules.trials], drafts[rules.trials :]
-        self._shortlist = None if shortlist is None else _listed(shortlist, rules)
+        listed = [Draft(kind="search", plan=plan, params=params) for plan in shortlist or ()]
+        self._shortlist = None if shortlist is None else listed
         self._budget = Budget(
             trials=rules.trials,
             concurrent=rules.concurrent,
@@ -127,6 +128,7 @@ class SearchBroker:
         self._ending = ""
         self._misfit = self._misplaced = ""
         self._sampler = ""
+        self._saves = ledger.recall("saves") is not False
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
         self._charted = rules.trials * len(self._codec.distributions) <= _CHARTED
@@ -208,6 +210,7 @@ class SearchBroker:
         self._course.finish(number, result)
         if result.outcome is Outcome.OK:
             self._misfit = ""
+            self._resumable(result.resumable)
         elif result.unfit and self._tally().trained == 0:
             self._misfit = self._misfit or result.message
         self._spend(force=True)
@@ -237,8 +240,20 @@ class SearchBroker:
         """Whether the sampler itself decides how far each training goes."""
         return self._sampler == "ehvi" and self._rules.pauses
 
+    def _resumable(self, saves: bool) -> None:
+        """Where a training that pauses would begin anew, none pauses: hopeless ones are stopped instead."""
+        if saves == self._saves:
+            return
+        self._saves = saves
+        self._ledger.remember("saves", saves)
+        if not saves and self._rules.stop_early and self._rules.pauses:
+            self._observer.note(
+                "no training pauses, since none would go on from where it was: the task does not ask run.restore(), or "
+                "the study has no output folder; hopeless trainings are stopped early instead"
+            )
+
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early or self._steers:
+        if trial.kind != "search" or not self._rules.stop_early or (self._steers and self._saves):
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 
@@ -277,7 +292,8 @@ class SearchBroker:
         if choice.name != self._sampler:
             self._sampler = choice.name
             self._observer.note(str(choice))
-        return self._proposer.propose(records, choice)
+        pauses = self._rules.stop_early and self._rules.pauses and self._saves
+        return self._proposer.propose(records, choice, pauses=pauses)
 
     def _end(self, why: str) -> Signal:
         self.close()
@@ -330,19 +346,3 @@ class SearchBroker:
                 f"{self._rules.trials} trials of {len(self._codec.distributions)} choices are more than a dashboard's "
                 "charts can show: it lists each trial with its heads, without a chart of every site"
             )
-
-
-def _drafts(baselines: Mapping[str, HeadPlan], space: SearchSpace, rules: SearchRules) -> list[Draft]:
-    """The baselines' trainings; a plan with several names is trained once, under the first."""
-    first: dict[HeadPlan, str] = {}
-    for name, plan in baselines.items():
-        first.setdefault(plan, name)
-    return [
-        Draft(kind="baseline", label=name, plan=plan, params=baseline_values(rules.params), in_space=plan in space)
-        for plan, name in first.items()
-    ]
-
-
-def _listed(shortlist: Sequence[HeadPlan], rules: SearchRules) -> list[Draft]:
-    """The trainings of a shortlist."""
-    return [Draft(kind="search", plan=plan, params=baseline_values(rules.params)) for plan in shortlist]

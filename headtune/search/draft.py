@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headtune.heads import HeadPlan
+from headtune.heads import HeadPlan, SearchSpace
 from headtune.search.seeds import trial_seed
 from headtune.trial.messages import Kind, TrialRequest
 from headtune.trial.params import ParamValue
@@ -68,6 +68,19 @@ class Draft:
             key=self.key,
             until=self.until,
         )
+
+
+def baseline_drafts(
+    baselines: Mapping[str, HeadPlan], space: SearchSpace, params: Mapping[str, ParamValue]
+) -> list[Draft]:
+    """The baselines' trainings; a plan with several names is trained once, under the first."""
+    first: dict[HeadPlan, str] = {}
+    for name, plan in baselines.items():
+        first.setdefault(plan, name)
+    return [
+        Draft(kind="baseline", label=name, plan=plan, params=params, in_space=plan in space)
+        for plan, name in first.items()
+    ]
 
 
 def trial_key(plan: HeadPlan, params: Mapping[str, ParamValue], repeat: int = 0) -> str:

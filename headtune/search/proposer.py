@@ -34,7 +34,6 @@ class Proposer:
         trials: of the whole study.
         seed: the study's.
         epochs: of a full training.
-        pauses: whether trainings may pause and go on later.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class Proposer:
         trials: int,
         seed: int,
         epochs: int,
-        pauses: bool,
     ) -> None:
         if sampler == "grid":
             next(codec.walk())
@@ -57,7 +55,7 @@ class Proposer:
         self._asked = sampler
         self._trials = trials
         self._seed = seed
-        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, pauses=pauses)
+        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs)
 
     def choose(self, records: Sequence[TrialRecord], left: int) -> Choice:
         """The sampler that proposes after *records*, with *left* trials to go."""
@@ -67,13 +65,14 @@ class Proposer:
             self._asked, unseen=unseen, left=left, trials=self._trials, plain=self._surrogate is not None
         )
 
-    def propose(self, records: Sequence[TrialRecord], choice: Choice) -> Draft | None:
+    def propose(self, records: Sequence[TrialRecord], choice: Choice, *, pauses: bool = False) -> Draft | None:
         """The next training by the chosen sampler; ``None`` when every combination was tried.
 
-        No combination is proposed twice, and no plan that crashed in two trials and was never trained.
+        It may pause and go on later, where *pauses* says so and the sampler knows how to. No combination is proposed
+        twice, and no plan that crashed in two trials and was never trained.
         """
         if choice.name == "ehvi":
-            return self._steered(records, fresh=True)
+            return self._steered(records, fresh=True, pauses=pauses)
         seen = {trial_key(record.plan, record.params) for record in records}
         banned = _crashing(records)
         for encoded in self._candidates(choice, records):
@@ -95,12 +94,12 @@ class Proposer:
         """The paused training that is worth going on with most; ``None`` where none is."""
         return self._steered(records, fresh=False)
 
-    def _steered(self, records: Sequence[TrialRecord], *, fresh: bool) -> Draft | None:
+    def _steered(self, records: Sequence[TrialRecord], *, fresh: bool, pauses: bool = False) -> Draft | None:
         """The next step by the surrogate: a training to begin, where *fresh* ones may be, or one to go on with."""
         if self._surrogate is None:
             return None
         rng = Random(derive("ask", self._seed, len(records)))
-        move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh)
+        move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh, pauses=pauses)
         if move is None:
             return None
         if move.waiting is not None:

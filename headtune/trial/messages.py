@@ -99,6 +99,7 @@ class TrialResult:
         unfit: whether it crashed since what the task reports is not what the study asks for, whatever the plan.
         misplaced: whether it crashed since it ran on another device than the study's latencies count on: the plan had
             no chance.
+        resumable: whether the training would have gone on from its checkpoint.
     """
 
     outcome: Outcome
@@ -109,3 +110,4 @@ class TrialResult:
     detail: str = ""
     unfit: bool = False
     misplaced: bool = False
+    resumable: bool = True

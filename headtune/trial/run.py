@@ -94,6 +94,11 @@ class Run:
         return self._history[-1] if self._history else {}
 
     @property
+    def resumable(self) -> bool:
+        """Whether the training asked for what an earlier start has saved, and so goes on from there."""
+        return self._saves and self._checkpoint is not None
+
+    @property
     def pausing(self) -> bool:
         """Whether the training is to pause here; its next :meth:`save` is its last step for now."""
         return self._until is not None and len(self._history) >= self._until

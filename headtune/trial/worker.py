@@ -121,6 +121,7 @@ class _Trial:
             metrics=metrics,
             test_metrics=test,
             seconds=self.clock.seconds,
+            resumable=run.resumable,
         )
 
     @contextmanager

@@ -57,6 +57,7 @@ class Problem:
     curve: Callable[[TrialRequest, int], float] = lambda request, step: (
         accuracy(request.plan, request.params) * step / EPOCHS
     )
+    resumable: bool = True
     started: list[TrialRequest] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
 
@@ -91,9 +92,10 @@ class Problem:
                 return
             yield
         final = {"val_accuracy": self.curve(request, self.epochs)}
-        broker.finish(
-            request.number, TrialResult(outcome=Outcome.OK, message="", metrics=final, seconds={"train": 0.5})
+        whole = TrialResult(
+            outcome=Outcome.OK, message="", metrics=final, seconds={"train": 0.5}, resumable=self.resumable
         )
+        broker.finish(request.number, whole)
 
 
 def drive(broker: Broker, problem: Problem, *, slots: int = 1, most: int = 10_000) -> int:

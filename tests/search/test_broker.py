@@ -551,3 +551,19 @@ def test_where_nothing_can_pause_hopeless_trials_are_stopped(kit: ModuleType, le
     assert all(request.until is None for request in problem.started)
     assert {one.outcome for one in ledger.trials()} == {Outcome.OK, Outcome.STOPPED}
     assert {len(one.curve) for one in ledger.trials() if one.outcome is Outcome.STOPPED} == {3}
+
+
+def test_a_task_that_would_begin_anew_is_not_paused(kit: ModuleType, url: str) -> None:
+    chosen = rules(sampler="ehvi", trials=24, epochs=9, limits=())
+    listener = kit.Listener()
+    problem = noisy(kit)
+    problem.epochs, problem.resumable = 9, False
+    for most in (8, 10_000):
+        with kit.open_ledger(url) as ledger:
+            broker = SearchBroker(ledger, kit.space_of(), chosen, baselines=named(kit), observer=listener)
+            kit.drive(broker, problem, most=most)
+            ends = [one.outcome for one in ledger.trials()]
+    assert all(request.until is None for request in problem.started)
+    assert {Outcome.OK, Outcome.STOPPED} <= set(ends) <= {Outcome.OK, Outcome.STOPPED, Outcome.SET_ASIDE}
+    told = [note for note in listener.notes if note.startswith("no training pauses")]
+    assert len(told) == 1, "a restart remembers it"

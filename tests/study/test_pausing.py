@@ -53,8 +53,7 @@ def study(tmp_path: Path, **changes: object) -> Study:
         objectives=GOALS,
         epochs=EPOCHS,
         storage=f"sqlite:///{tmp_path}/study.db",
-        output=tmp_path / "out",
-        **changes,  # type: ignore[arg-type]
+        **{"output": tmp_path / "out", **changes},  # type: ignore[arg-type]
     )
 
 
@@ -76,3 +75,9 @@ def test_a_paused_training_ends_as_if_it_had_never_paused(tmp_path: Path, capsys
     assert not (tmp_path / "out" / "checkpoints").exists(), "nobody goes on with them"
     assert "[9 of 9]" in said
     assert "[10 of 9]" not in said, "a trial that goes on is one trial"
+
+
+def test_without_a_folder_to_keep_states_in_nothing_pauses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = study(tmp_path, output=None).run(trials=9, executor="inline", verify=VerifyOptions(top=1, seeds=0))
+    assert "no training pauses, since none would go on from where it was" in capsys.readouterr().err
+    assert {len(trial.curve) for trial in record.trials if trial.outcome is not Outcome.SET_ASIDE} <= {1, EPOCHS}

@@ -191,6 +191,16 @@ def test_a_training_that_saves_pauses_with_its_state_saved(tmp_path: Path) -> No
     assert channel.reports == [(1, {"loss": 5.0}), (2, {"loss": 4.0}), (3, {"loss": 3.0})]
 
 
+@pytest.mark.parametrize(("asks", "has_folder"), [(True, True), (True, False), (False, True)])
+def test_a_training_goes_on_later_if_it_asks_and_something_is_kept(
+    tmp_path: Path, asks: bool, has_folder: bool
+) -> None:
+    run = Run(epochs=5, folder=tmp_path if has_folder else None)
+    if asks:
+        run.restore()
+    assert run.resumable == (asks and has_folder)
+
+
 @pytest.mark.parametrize("saves", [False, True], ids=["never", "seldom"])
 def test_a_training_that_does_not_save_now_pauses_all_the_same(saves: bool) -> None:
     channel = Recorder()

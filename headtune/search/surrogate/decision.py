@@ -54,7 +54,6 @@ class Surrogate:
         cost: the measured one; ``None`` where there is none.
         limits: names of the constraints.
         epochs: of a full training.
-        pauses: reports after which a training pauses, ascending; none where trainings are not to be stopped.
     """
 
     codec: Codec
@@ -62,11 +61,10 @@ class Surrogate:
     cost: Objective | None
     limits: Sequence[str]
     epochs: int
-    pauses: Sequence[int]
 
     @classmethod
     def of(
-        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, pauses: bool
+        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int
     ) -> "Surrogate | None":
         """The surrogate of a study; ``None`` where it has several quality objectives, or several measured ones."""
         qualities = [goal for goal in objectives if not goal.measured]
@@ -79,11 +77,10 @@ class Surrogate:
             codec=codec,
             limits=limits,
             epochs=epochs,
-            pauses=pauses_of(epochs) if pauses else (),
         )
 
     def move(
-        self, records: Sequence[TrialRecord], rng: Random, *, barred: Collection[HeadPlan], fresh: bool
+        self, records: Sequence[TrialRecord], rng: Random, *, barred: Collection[HeadPlan], fresh: bool, pauses: bool
     ) -> Move | None:
         """The best move after *records*; ``None`` where none is left that promises anything.
 
@@ -92,6 +89,7 @@ class Surrogate:
             rng: draws combinations where there are too many to list.
             barred: plans that are not to be begun.
             fresh: whether a new training may be begun.
+            pauses: whether a training may pause.
         """
         outlook = self._outlook(records)
         new = self._new(outlook, barred, rng) if fresh else []
@@ -101,8 +99,13 @@ class Surrogate:
         waiting = [one for one in outlook.seen if one.record.outcome in wanted]
         if not new and not waiting:
             return None
-        moves = [Move(code, None, self._pause_after(0)) for code in new]
-        moves += [Move(one.encoded, one.record, self._pause_after(_reached(one.record))) for one in waiting]
+        stops = pauses_of(self.epochs) if pauses else ()
+
+        def pause_after(step: int) -> int | None:
+            return next((pause for pause in stops if pause > step), None)
+
+        moves = [Move(code, None, pause_after(0)) for code in new]
+        moves += [Move(one.encoded, one.record, pause_after(_reached(one.record))) for one in waiting]
         gain, whole = self._gains(outlook, moves)
         left = [self.epochs] * len(new) + [max(1, self.epochs - _reached(one.record)) for one in waiting]
         pick = int(np.argmax(gain / np.array(left)))
@@ -160,9 +163,6 @@ class Surrogate:
         if self.cost is None or record is None or self.cost.metric not in record.metrics:
             return float(guess)
         return self.cost.loss(record.metrics[self.cost.metric])
-
-    def _pause_after(self, step: int) -> int | None:
-        return next((pause for pause in self.pauses if pause > step), None)
 
 
 def _reached(record: TrialRecord) -> int:

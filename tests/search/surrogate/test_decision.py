@@ -56,13 +56,13 @@ def record(
 
 
 def surrogate(**changes: object) -> Surrogate:
-    found = Surrogate.of(CODEC, GOALS, ["latency_ms"], **({"epochs": EPOCHS, "pauses": True} | changes))  # type: ignore[arg-type]
+    found = Surrogate.of(CODEC, GOALS, ["latency_ms"], **({"epochs": EPOCHS} | changes))  # type: ignore[arg-type]
     assert found is not None
     return found
 
 
 def move(records: Sequence[TrialRecord], *, fresh: bool = True, barred: Sequence[HeadPlan] = ()) -> Move | None:
-    return surrogate().move(records, Random(0), barred=barred, fresh=fresh)
+    return surrogate().move(records, Random(0), barred=barred, fresh=fresh, pauses=True)
 
 
 BASELINES = (record(0, 1, 1), record(1, 16, 16), record(2, 4, 4))
@@ -154,9 +154,9 @@ def test_an_exhausted_space_has_no_move() -> None:
 
 
 def test_quality_alone_is_searched_too() -> None:
-    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS, pauses=False)
+    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS)
     assert alone is not None
-    found = alone.move(BASELINES[:1] + BASELINES[2:], Random(0), barred=(), fresh=True)
+    found = alone.move(BASELINES[:1] + BASELINES[2:], Random(0), barred=(), fresh=True, pauses=False)
     assert found is not None
     assert found.until is None
     assert CHOICES[found.encoded[SITES[1].path]] > 4
@@ -167,4 +167,4 @@ def test_quality_alone_is_searched_too() -> None:
 )
 def test_more_objectives_are_left_to_optuna(metrics: Sequence[str]) -> None:
     goals = [Objective(metric=metric, direction="minimize") for metric in metrics]
-    assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS, pauses=True) is None
+    assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS) is None
