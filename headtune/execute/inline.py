@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from headtune.execute.interrupts import immediate_interrupts
 from headtune.trial.contract import Broker, Progress, Signal
 from headtune.trial.messages import Measurement
+from headtune.trial.seeding import kept_rng_state
 from headtune.trial.setup import TrialSetup
 from headtune.trial.worker import run_trial
 
@@ -28,18 +29,18 @@ class InlineExecutor:
 
     def run(self, broker: Broker, setup: TrialSetup) -> None:
         """Run trials until the broker has no more."""
-        with immediate_interrupts():
+        with immediate_interrupts(), kept_rng_state():
             while not isinstance(request := broker.propose(), Signal):
                 broker.finish(request.number, run_trial(setup, request, _Direct(broker, request.number)))
 
     def call(self, job: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
         """Run *job* here."""
-        with immediate_interrupts():
+        with immediate_interrupts(), kept_rng_state():
             return job(*args)
 
     def follow(self, job: Callable[..., Progress[T]], *args: Any, say: Callable[[str], None]) -> T:  # noqa: ANN401
         """Run *job* here, and say what it yields."""
-        with immediate_interrupts(), closing(job(*args)) as work:
+        with immediate_interrupts(), kept_rng_state(), closing(job(*args)) as work:
             while True:
                 try:
                     say(next(work))

@@ -38,9 +38,13 @@ def frame_panel(
     axes.set(xscale=x_scale, xlim=(left, right), yscale=y_scale, ylim=(low, high))
     axes.set_xlabel(axis_label(x.objective) if x.is_objective else metric_title(x.metric))
     axes.set_ylabel(axis_label(y.objective))
-    for axis, largest in ((axes.xaxis, right), (axes.yaxis, high)):
+    for axis, largest, scale in ((axes.xaxis, right, x_scale), (axes.yaxis, high, y_scale)):
         if largest >= _THOUSANDS_FROM:
             axis.set_major_formatter("{x:,.0f}")
+        elif scale == "log":
+            axis.set_major_formatter("{x:g}")  # powers of ten would be TeX
+        if scale == "log":
+            axis.set_minor_formatter("")
 
 
 def view(values: Sequence[float]) -> tuple[Literal["linear", "log"], float, float]:

@@ -7,7 +7,7 @@ _NAMED = 3
 
 
 def influence_sentence(one: Influence) -> str:
-    """What mattered for one objective: ``val_accuracy depends mostly on layers.0 (62 %), then lr (20 %).``"""
+    """What mattered for one objective, such as ``By loss, the best trials differ from the others in lr (62 %).``"""
     metric = metric_name(one.metric)
     if one.why:
         return f"What {metric} depends on cannot be told: {one.why}."
@@ -16,5 +16,5 @@ def influence_sentence(one: Influence) -> str:
     first, *others = [f"{name} ({round(100 * one.shares[name])} %)" for name in one.clear[:_NAMED]]
     if len(one.clear) > _NAMED:
         others.append(f"{len(one.clear) - _NAMED} more")
-    mostly = "mostly" if one.shares[one.clear[0]] >= 0.5 else "most"
-    return f"{metric} depends {mostly} on {first}{', then ' + listing(others) if others else ''}."
+    choices = f"{first}, then {listing(others)}" if others else first
+    return f"By {metric}, the best trials differ from the others in {choices}."

@@ -68,7 +68,7 @@ def influences(
     *,
     seed: int,
 ) -> tuple[Influence, ...]:
-    """What mattered for each objective, in their order.
+    """What mattered for each objective, in their order, but for the parameters: these need no statistics.
 
     What the task reports is taken from trials that were trained to their end. What headtune measures is known before
     any training, so that stopped, failed and infeasible trials count too. Plans outside of the space say nothing of it.
@@ -82,7 +82,11 @@ def influences(
     """
     codec = Codec(space, params)
     with undisturbed():
-        return tuple(_influence(goal, records, codec, Random(derive("influence", seed))) for goal in objectives)
+        return tuple(
+            _influence(goal, records, codec, Random(derive("influence", seed)))
+            for goal in objectives
+            if goal.metric != "parameters"
+        )
 
 
 def _influence(goal: Objective, records: Sequence[TrialRecord], codec: Codec, rng: Random) -> Influence:

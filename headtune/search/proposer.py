@@ -73,7 +73,7 @@ class Proposer:
         """
         if choice.name == "ehvi":
             return self._steered(records, fresh=True, pauses=pauses)
-        seen = {trial_key(record.plan, record.params) for record in records}
+        seen = {trial_key(record.plan, record.params) for record in records if record.tried}
         banned = _crashing(records)
         for encoded in self._candidates(choice, records):
             plan, params = self._codec.decode(encoded)
@@ -134,7 +134,9 @@ class Proposer:
         return [found for found in encoded if found is not None]
 
     def _seen_inside(self, records: Sequence[TrialRecord]) -> set[str]:
-        inside = [record for record in records if self._codec.encode(record.plan, record.params) is not None]
+        inside = [
+            record for record in records if record.tried and self._codec.encode(record.plan, record.params) is not None
+        ]
         return {trial_key(record.plan, record.params) for record in inside}
 
 

@@ -52,6 +52,11 @@ def front_probabilities(plans: Sequence[Sequence[Seen]]) -> tuple[float, ...]:
     )
     chance = np.random.default_rng(0)
     noise_MPD = chance.standard_t(np.minimum(freedoms_MP1, 1e9), (*losses_MP1.shape[:2], DRAWS))
+    for noise_PD, goal in zip(noise_MPD, zip(*plans, strict=True), strict=True):
+        first: dict[Seen, int] = {}
+        for plan, seen in enumerate(goal):
+            if isinf(seen.freedom):  # what was measured once, of one model with several params, is one value
+                noise_PD[plan] = noise_PD[first.setdefault(seen, plan)]
     drawn_MPD = losses_MP1 + errors_MP1 * noise_MPD
     found = []
     for plan in range(len(plans)):

@@ -18,6 +18,7 @@ from headtune.trial.contract import Observer, Silent
 from headtune.trial.forks import one_process
 from headtune.trial.keeping import kept_digest, kept_model, rank_heads, weight_digests
 from headtune.trial.params import baseline_values
+from headtune.trial.seeding import kept_rng_state
 from headtune.trial.supernet import why_no_supernet
 from headtune.trial.task import Task
 
@@ -48,6 +49,7 @@ class Checked:
 
 
 @one_process()
+@kept_rng_state()
 def check(spec: StudySpec, observer: Observer | None = None) -> Checked:
     """Import the task, watch one forward pass, and watch that a plan really changes what the model computes.
 

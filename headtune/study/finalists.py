@@ -1,8 +1,9 @@
 """Which plans are judged again."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
-from headtune.pareto import Objective, ParetoFront, hypervolume
+from headtune.pareto import Objective, ParetoFront, ParetoPoint, hypervolume
 from headtune.trial.record import TrialRecord
 
 ALWAYS = ("present", "rule")
@@ -32,29 +33,38 @@ def choose_finalists(
 ) -> tuple[TrialRecord, ...]:
     """At most *top* trials of the front, those that hold most of its hypervolume; then the present and the rule.
 
-    The best in the first objective is taken first, then always the one that adds most (greedily, which is within
-    1 − 1/e of the best choice; Nemhauser, Wolsey and Fisher, 1978). Without a reference point, the front's own order.
+    Where more is known of a trial's quality than what one seed has shown, the front of what was seen and the front of
+    what is believed take turns: a model may smooth the best plan away, a lucky seed may feign one.
     """
-    front = front_of(trials, objectives, believed)
-    rest, worth = list(front.items), {point.item.number: point.values for point in front}
-    chosen: list[TrialRecord] = []
-    while rest and len(chosen) < top:
-        pick = rest[0]
-        if chosen and reference_point is not None:
-            pick = max(
-                rest,
-                key=lambda trial: hypervolume(
-                    [worth[one.number] for one in (*chosen, trial)], objectives, reference_point
-                ),
-            )
-        chosen.append(pick)
-        rest.remove(pick)
+    fronts = [front_of(trials, objectives)] + ([front_of(trials, objectives, believed)] if believed else [])
+    turns = zip_longest(*(_by_worth(front, objectives, reference_point) for front in fronts))
+    picked = {identity(trial): trial for turn in turns for trial in turn if trial is not None}
+    chosen = list(picked.values())[:top]
     taken = {identity(trial) for trial in chosen}
     for trial in trials:
         if trial.label in ALWAYS and trial.trained and identity(trial) not in taken:
             chosen.append(trial)
             taken.add(identity(trial))
     return tuple(chosen)
+
+
+def _by_worth(
+    front: ParetoFront[TrialRecord], objectives: Sequence[Objective], reference_point: Sequence[float] | None
+) -> list[TrialRecord]:
+    """The front's trials, the best in the first objective first, then always the one that adds most hypervolume.
+
+    Greedily, which is within 1 − 1/e of the best choice (Nemhauser, Wolsey and Fisher, 1978). Without a reference
+    point, the front's own order.
+    """
+    rest = list(front)
+    if reference_point is None:
+        return [point.item for point in rest]
+    chosen: list[ParetoPoint[TrialRecord]] = []
+    while rest:
+        taken = [point.values for point in chosen]
+        worth = [hypervolume([*taken, point.values], objectives, reference_point) for point in rest]
+        chosen.append(rest.pop(worth.index(max(worth)) if chosen else 0))
+    return [point.item for point in chosen]
 
 
 def identity(trial: TrialRecord) -> tuple[object, ...]:

@@ -112,10 +112,10 @@ class Look:
         """
         freedoms = self.noise.pair_freedoms()
         needed = threshold(freedoms, last_level) * self.noise.errors(np.full(len(self.rows), float(most)))
-        rest = 1 / self.noise.counts - 1 / most
-        drift = self.noise.sds**2 * np.maximum(rest, 0)
-        errors = np.sqrt(drift[:, None] + drift[None, :])
         with np.errstate(divide="ignore", invalid="ignore"):
+            rest = 1 / self.noise.counts - 1 / most
+            drift = self.noise.sds**2 * np.maximum(rest, 0)
+            errors = np.sqrt(drift[:, None] + drift[None, :])
             chances: Numbers = special.stdtr(freedoms, -(needed + gaps(self.rows)) / errors)
         return np.nan_to_num(chances)
 
@@ -128,8 +128,9 @@ def stand(racers: Sequence[Racer], rules: Rules) -> Standing:
     it is better than the faster plans that it would have to beat, or whether a slower one of the front is better than
     it. A comparison is closed when the difference is found, or when it is futile to wait for it (stochastic
     curtailment, which finds no difference more; Lan, Simon and Halperin, 1982). So a plan that is clearly worse than a
-    faster one leaves (as in F-race; Birattari et al., 2002), and leaves for good: it is compared by the seeds that it
-    had. The best runs on as long as any other does. More trainings than a look needs change nothing.
+    faster one leaves (as in F-race; Birattari et al., 2002), and is compared by the seeds that it had. As long as any
+    plan runs, so do the best and the one to be recommended, the fastest that is not found worse: one that left comes
+    back when it turns out to be either. More trainings than a look needs change nothing.
     """
     looks = [rules.seeds] * len(racers)
     alive = list(range(len(racers)))
@@ -183,7 +184,7 @@ def _missing(racers: Sequence[Racer], plans: Sequence[int], repeats: range) -> t
 def _contenders(
     racers: Sequence[Racer], able: Sequence[int], seen: Look, better: frozenset[Pair], rules: Rules
 ) -> list[int]:
-    """The plans of open comparisons, with the best; none where all are closed."""
+    """The plans of open comparisons, with the leaders; none where all are closed."""
     if seen.noise.freedom == 0:
         return list(able) if len(able) > 1 else []
     means_P = means(seen.rows)
@@ -192,9 +193,16 @@ def _contenders(
     for slower, rivals in _rivals(racers, able, means_P).items():
         hoped = [one for one in rivals if (slower, one) not in better and chances[slower, one] >= FUTILE]
         in_play |= {slower, *hoped} if hoped else set()
-    if in_play:
-        in_play.add(min(able, key=lambda plan: (means_P[plan], racers[plan].cost)))
-    return sorted(in_play)
+    return sorted(in_play | _leaders(racers, seen, better)) if in_play else []
+
+
+def _leaders(racers: Sequence[Racer], seen: Look, better: frozenset[Pair]) -> set[int]:
+    """The best plan by its mean, and the fastest that is not found worse, whether they still run or not."""
+    means_P = means(seen.rows)
+    able = [plan for plan, racer in enumerate(racers) if racer.able and seen.rows[plan]]
+    best = min(able, key=lambda plan: (means_P[plan], racers[plan].cost))
+    tied = [plan for plan in able if (best, plan) not in better]
+    return {best, min(tied, key=lambda plan: (racers[plan].cost, means_P[plan]))}
 
 
 def _rivals(racers: Sequence[Racer], able: Sequence[int], means_P: Numbers) -> dict[int, list[int]]:

@@ -206,9 +206,15 @@ class StudyRecord:
     supernet: SupernetRecord | None = None
 
     def __repr__(self) -> str:
-        chosen = None if self.verdict is None else self.verdict.recommended
-        advice = "nothing recommended" if chosen is None else f"recommended '{self.finalists[chosen].plan.label}'"
+        chosen = self.recommended
+        advice = "nothing recommended" if chosen is None else f"recommended '{chosen.plan.label}'"
         return f"StudyRecord('{self.name}', {len(self.trials)} trials, {len(self.finalists)} finalists, {advice})"
+
+    @property
+    def recommended(self) -> Finalist | None:
+        """What the study recommends; ``None`` before there is a verdict, and where nothing is feasible."""
+        chosen = None if self.verdict is None else self.verdict.recommended
+        return None if chosen is None else self.finalists[chosen]
 
     @property
     def present(self) -> HeadPlan:

@@ -67,6 +67,7 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
         mattered = influences(trials, checked.space, spec.params, spec.objectives, seed=spec.seed)
         ledger.remember("influences", [asdict(one) for one in mattered])
         finalists, verdict = verify(spec, setup, checked, chosen, ledger, executor, observer)
+        _tidy(setup, ())
     finally:
         executor.close()
     ledger.remember("finalists", [finalist_to_json(finalist) for finalist in finalists])
@@ -79,8 +80,7 @@ def _tidy(setup: TrialSetup, trials: Sequence[TrialRecord]) -> None:
     if setup.scratch is None:
         return
     for trial in trials:
-        if trial.outcome is Outcome.STOPPED:
-            shutil.rmtree(setup.scratch / trial_key(trial.plan, trial.params, trial.repeat), ignore_errors=True)
+        shutil.rmtree(setup.scratch / trial_key(trial.plan, trial.params, trial.repeat), ignore_errors=True)
     with suppress(OSError):  # others may keep files there
         setup.scratch.rmdir()
 

@@ -73,6 +73,9 @@ def _explain(
     whole = "every plan" if len(scores) == space.size else f"{len(scores)} of {space.size:,} plans"
     by = "".join(f"; {words} stood in for {metric}" for metric, words in ordered_by.items() if words != metric)
     observer.note(f"the supernet scored {whole} in {seconds:.3g} s{by}")
+    wild = [one.plan.label for one in scores if not one.values(spec.objectives)]
+    if wild:
+        observer.note(f"of these, {len(wild)} have no finite score and are left out, {wild[0]} among them")
     if spec.params:
         names = ", ".join(spec.params)
         observer.note(f"{names}: every trial has the baseline value, since a supernet chooses plans, not params")

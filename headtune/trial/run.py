@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from pickle import PicklingError
+from typing import Any, NoReturn
 
 import torch
 
@@ -82,6 +83,7 @@ class Run:
         self._process = os.getpid()
         self._until = until
         self._saves = False
+        self._stopped: StopTrial | None = None
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
@@ -92,6 +94,11 @@ class Run:
     def last(self) -> Mapping[str, float]:
         """The last report; empty before the first."""
         return self._history[-1] if self._history else {}
+
+    @property
+    def stopped(self) -> StopTrial | None:
+        """What :meth:`report` or :meth:`save` raised to end the training, whoever caught it since."""
+        return self._stopped
 
     @property
     def resumable(self) -> bool:
@@ -127,7 +134,7 @@ class Run:
         else:
             self.check_finite(values)
             if self._channel.report(step, values):
-                raise StopTrial(f"stopped by the study at report {step}")
+                self._stop(f"stopped by the study at report {step}")
         if self.pausing and not self._saves:
             self._pause()
 
@@ -144,10 +151,12 @@ class Run:
     def save(self, state: Mapping[str, Any]) -> None:
         """Keep *state*, the reports so far and the random generators, so that a new start can go on from here.
 
-        Whole or not at all: a kill in mid-write leaves the state before. Keeps nothing in a run without a folder.
+        To be called after the report of what *state* holds: reports count on from those before the save. Whole or not
+        at all: a kill in mid-write leaves the state before. Keeps nothing in a run without a folder.
 
         Raises:
             StopTrial: the training is to pause here.
+            TaskError: *state* holds what cannot be written.
         """
         if self._checkpoint is not None:
             self._write(self._checkpoint, state)
@@ -163,8 +172,15 @@ class Run:
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(checkpoint)
+        except (AttributeError, TypeError, PicklingError) as error:
+            raise TaskError(
+                f"run.save cannot write the state ({type(error).__name__}: {error}); keep tensors, numbers and text "
+                "in it, such as model.state_dict()"
+            ) from error
         finally:
             unfinished.unlink(missing_ok=True)
+            with suppress(OSError):  # only a folder in which nothing was ever kept is empty
+                checkpoint.parent.rmdir()
 
     def restore(self) -> dict[str, Any] | None:
         """The last state saved, its tensors on the CPU; ``None`` in a run that never saved, or without a folder.
@@ -191,8 +207,12 @@ class Run:
         state: dict[str, Any] = kept["state"]
         return state
 
-    def _pause(self) -> None:
-        raise StopTrial(f"paused by the study after report {len(self._history)}")
+    def _pause(self) -> NoReturn:
+        self._stop(f"paused by the study after report {len(self._history)}")
+
+    def _stop(self, why: str) -> NoReturn:
+        self._stopped = StopTrial(why)
+        raise self._stopped
 
     def clear(self) -> None:
         """Delete what :meth:`save` wrote; called when the trial has ended."""

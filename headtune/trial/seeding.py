@@ -1,7 +1,8 @@
 """Every random generator that a training may draw from."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,16 @@ def rng_state() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
     }
+
+
+@contextmanager
+def kept_rng_state() -> Iterator[None]:
+    """Put the generators back, on leaving, to where they stood."""
+    state = rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)
 
 
 def set_rng_state(state: Mapping[str, Any]) -> None:

@@ -100,6 +100,11 @@ def train_supernet(
             yield "scoring plans"
             scores = scored(space, training.score, setup.objectives, Random(seed))
             run.clear()
+            if not any(one.values(setup.objectives) for one in scores):
+                raise TrialError(
+                    f"none of the supernet's {len(scores)} scores is a finite number: evaluate gave "
+                    f"{scores[0].quality} for {scores[0].plan.label}; write `evaluator: train` to search without it"
+                )
             return scores
         finally:
             handle.remove()

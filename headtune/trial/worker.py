@@ -109,6 +109,8 @@ class _Trial:
             if task.train is not None:
                 train = task.train
                 self.clock.time("train", lambda: train(model, run))
+                if run.stopped is not None:
+                    raise run.stopped  # the task caught it
             with self._kept(model):
                 metrics = self.clock.time("evaluate", lambda: self._quality(task, model, run))
                 test = self.clock.time("test", lambda: self._test(task, model, run))

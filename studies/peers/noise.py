@@ -36,6 +36,8 @@ TOP = 5
 WIDTHS = 3.0
 """By how many standard deviations the better plan is better."""
 
+REPEATS = 400
+
 FALSE = 28
 """Repeats of 400 with equal plans in which a difference may be found."""
 
@@ -164,7 +166,7 @@ def main() -> int:
     """Play; 0 when both bounds hold."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", type=Path, help="a table of recorded trainings")
-    parser.add_argument("--repeats", type=int, default=400)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     asked = parser.parse_args()
     noise = residuals(asked.table).tolist()
     print(f"{asked.table.name}: {len(noise)} residuals of standard deviation {np.std(noise):.3g}; {PLANS} plans")
@@ -181,6 +183,9 @@ def main() -> int:
             )
             if races:
                 held &= right * 400 >= RIGHT * asked.repeats if widths else found * 400 <= FALSE * asked.repeats
+    if asked.repeats < REPEATS:
+        print(f"too few repeats to tell; {REPEATS} are meant")
+        return 0
     print("holds" if held else "does not hold")
     return 0 if held else 1
 

@@ -1,8 +1,11 @@
 """The inline executor: one trial after another, in this process."""
 
+import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+import torch
 
 from headtune.execute import InlineExecutor
 from headtune.study import StudySpec, search
@@ -55,3 +58,13 @@ def test_an_interrupt_keeps_the_study_and_the_next_start_goes_on(make_spec: Call
     record = search(spec)
     assert [trial.outcome for trial in record.trials] == [Outcome.OK] * 6
     assert len({trial.plan for trial in record.trials}) == 6
+
+
+def test_a_search_leaves_the_callers_random_numbers_as_they_were(make_spec: Callable[..., StudySpec]) -> None:
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # type: ignore[index]
+    search(make_spec(trials=2), Silent())
+    after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # type: ignore[index]
+    assert after == before

@@ -88,3 +88,13 @@ def test_bars_reach_one_deviation_or_the_interval(record: StudyRecord) -> None:
     assert ends(row, "latency_ms") == pytest.approx(interval)
     assert reach(row, "parameters") == (0.0, 0.0)
     assert ends(row, "nothing") == ()
+
+
+def test_a_logarithmic_axis_is_written_in_plain_numbers(record: StudyRecord) -> None:
+    figure, (axes,) = new_figure(3.0)
+    panel = [Dot(number=at, standing=Standing.FINISHED, x=0.05 * 10**at, y=0.9) for at in range(4)]
+    frame_panel(axes, (), picture_axes(record)[0], panel, None)
+    figure.draw_without_rendering()
+    written = [label.get_text() for label in axes.get_xticklabels(which="both")]
+    assert "$" not in "".join(written)
+    assert {"0.1", "1", "10"} <= set(written)

@@ -53,19 +53,26 @@ SHARES = {"layers.0": 0.62, "layers.1": 0.03, "lr": 0.2, "layers.2": 0.15}
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"clear": ("layers.0",)}, "val_accuracy depends mostly on layers.0 (62 %)."),
-        ({"clear": ("layers.0", "lr")}, "val_accuracy depends mostly on layers.0 (62 %), then lr (20 %)."),
-        ({"clear": ("lr",)}, "val_accuracy depends most on lr (20 %)."),
+        ({"clear": ("layers.0",)}, "By val_accuracy, the best trials differ from the others in layers.0 (62 %)."),
+        (
+            {"clear": ("layers.0", "lr")},
+            "By val_accuracy, the best trials differ from the others in layers.0 (62 %), then lr (20 %).",
+        ),
+        ({"clear": ("lr",)}, "By val_accuracy, the best trials differ from the others in lr (20 %)."),
         (
             {"clear": ("layers.0", "lr", "layers.2", "layers.1")},
-            "val_accuracy depends mostly on layers.0 (62 %), then lr (20 %), layers.2 (15 %) and 1 more.",
+            "By val_accuracy, the best trials differ from the others in layers.0 (62 %), then lr (20 %), "
+            "layers.2 (15 %) and 1 more.",
         ),
         ({}, "No choice stands out from chance for val_accuracy, in 30 trials."),
         (
             {"shares": {}, "why": "all 30 trials have the same value"},
             "What val_accuracy depends on cannot be told: all 30 trials have the same value.",
         ),
-        ({"metric": "latency_ms", "clear": ("lr",)}, "latency depends most on lr (20 %)."),
+        (
+            {"metric": "latency_ms", "clear": ("lr",)},
+            "By latency, the best trials differ from the others in lr (20 %).",
+        ),
     ],
 )
 def test_what_mattered_in_a_sentence(changes: dict[str, object], sentence: str) -> None:

@@ -15,7 +15,7 @@ from headtune.search import Ledger, SearchBroker, SearchRules
 from headtune.search import broker as module
 from headtune.search.draft import trial_key
 from headtune.search.seeds import trial_seed
-from headtune.trial import FloatParam, Outcome, Signal, TrialRequest, TrialResult
+from headtune.trial import FloatParam, Measurement, Outcome, Signal, TrialRequest, TrialResult
 
 SAMPLERS = [
     ("random", 1),
@@ -567,3 +567,24 @@ def test_a_task_that_would_begin_anew_is_not_paused(kit: ModuleType, url: str) -
     assert {Outcome.OK, Outcome.STOPPED} <= set(ends) <= {Outcome.OK, Outcome.STOPPED, Outcome.SET_ASIDE}
     told = [note for note in listener.notes if note.startswith("no training pauses")]
     assert len(told) == 1, "a restart remembers it"
+
+
+def test_more_trials_train_what_an_ended_search_set_aside(kit: ModuleType, url: str) -> None:
+    problem = noisy(kit)
+
+    def measure(request: TrialRequest) -> Measurement:  # which no model foretells
+        time_ms = random.Random(request.plan.label).uniform(1, 10)
+        return Measurement(metrics={"latency_ms": time_ms}, latency=None, violations={})
+
+    problem.measure = measure
+    for trials in (10, 16):  # of 16 plans
+        with kit.open_ledger(url) as ledger:
+            chosen = rules(sampler="ehvi", trials=trials, limits=())
+            broker = SearchBroker(ledger, kit.space_of(), chosen, baselines=named(kit))
+            kit.drive(broker, problem, most=200)
+            broker.close()
+            ends = Counter(one.outcome for one in ledger.trials())
+        assert ends[Outcome.SET_ASIDE] > 0 or trials == 16
+    assert ends[Outcome.OK] + ends[Outcome.STOPPED] == 16
+    begun = Counter(request.key for request in problem.started if request.until is None)
+    assert max(begun.values()) <= 2

@@ -68,3 +68,14 @@ def test_present_and_rule_are_always_judged_once() -> None:
 
 def test_a_baseline_that_crashed_is_no_finalist() -> None:
     assert choose_finalists([trial(0, 0, 0, "rule", outcome=Outcome.CRASHED)], GOALS, None, top=3) == ()
+
+
+def test_neither_what_was_seen_nor_what_is_believed_decides_alone() -> None:
+    """Trial 1 is the best that was seen, and smoothed away; trial 3 is believed in."""
+    seen = [trial(0, 0.5, 1.0), trial(1, 0.94, 2.0), trial(2, 0.72, 2.5), trial(3, 0.71, 1.9)]
+    believed = {0: 0.5, 1: 0.70, 2: 0.72, 3: 0.75}
+    assert numbers(front_of(seen, GOALS, believed).items) == [3, 0]
+    reference = (0.4, 3.0)
+    assert numbers(choose_finalists(seen, GOALS, reference, top=1, believed=believed)) == [1]
+    assert numbers(choose_finalists(seen, GOALS, reference, top=2, believed=believed)) == [1, 3]
+    assert sorted(numbers(choose_finalists(seen, GOALS, reference, top=5, believed=believed))) == [0, 1, 3]

@@ -336,3 +336,14 @@ def test_a_forked_process_cannot_report_to_the_study() -> None:
             os._exit(9)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_a_state_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    run = Run(epochs=1, folder=tmp_path / "kept")
+    with pytest.raises(TaskError, match=r"^run.save cannot write the state \(.*\); keep tensors, numbers and text"):
+        run.save({"schedule": lambda step: step})
+    assert not (tmp_path / "kept").exists()
+    run.save({"epoch": 1})
+    with pytest.raises(TaskError):
+        run.save({"schedule": lambda step: step})
+    assert Run(epochs=1, folder=tmp_path / "kept").restore() == {"epoch": 1}, "what was kept before stays"

@@ -192,3 +192,10 @@ def test_every_reason_against_a_supernet_is_told() -> None:
         "has no evaluate",
         "model takes the param lr",
     ]
+
+
+def test_scores_that_are_all_no_numbers_are_refused() -> None:
+    space = space_of("width", heads=(1, 4))
+    task = replace(shared.task(), evaluate=lambda model: {"quality": float("nan")})
+    with pytest.raises(TrialError, match=r"none of the supernet's 4 scores is a finite number: evaluate gave .*nan"):
+        shared_scores(setup_of(task, space), space, costs(space), 1, 0)

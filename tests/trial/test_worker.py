@@ -542,3 +542,21 @@ def test_what_an_import_sets_holds_for_every_trial(tmp_path: Path) -> None:
         torch.set_default_dtype(torch.float32)
     assert [result.message for result in results] == [Outcome.OK.sentence] * 2
     assert seen == [torch.float64, torch.float64]
+
+
+@pytest.mark.parametrize("until", [None, 2], ids=["stopped", "paused"])
+def test_a_task_that_catches_its_end_has_ended_all_the_same(until: int | None) -> None:
+    def train(model: nn.Module, run: Run) -> None:
+        for step in range(run.epochs):
+            try:
+                run.report(quality=float(step))
+            except BaseException:
+                return
+
+    task = replace(setup().task.load(), train=train)
+    channel = Recorder(stop_at=2 if until is None else None)
+    result = run_trial(setup(), request(plan(2), until=until), channel)
+    assert result.outcome is Outcome.STOPPED
+    result = run_trial(replace(setup(), task=TaskObject(task)), request(plan(2), until=until), Recorder(stop_at=2))
+    assert result.outcome is Outcome.STOPPED
+    assert result.metrics == {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headtune.search.surrogate.gaussian_process import Array
+from headtune.search.surrogate.gaussian_process import Array, spread
 
 CORRELATION = 0.7
 
@@ -39,7 +39,8 @@ def read_curves(at_report: Array, finals: Array, open_curves: Array) -> Reading:
         open_curves: (N,) values of unfinished ones at the report.
     """
     x, y = at_report.mean(), finals.mean()
-    spread_x, spread_y = at_report.std() or 1.0, finals.std() or 1.0
+    spread_y = spread(finals) if len(finals) > 1 else 1.0
+    spread_x = at_report.std() or spread_y
     together = ((at_report - x) * (finals - y)).sum() + WORTH * CORRELATION * spread_x * spread_y
     alone = ((at_report - x) ** 2).sum() + WORTH * spread_x**2
     slope = together / alone

@@ -96,7 +96,7 @@ class Surrogate:
         if not outlook.finished:
             return Move(rng.choice(new), None, None) if new else None
         wanted = (Outcome.PAUSED, Outcome.SET_ASIDE) if fresh else (Outcome.PAUSED,)
-        waiting = [one for one in outlook.seen if one.record.outcome in wanted]
+        waiting = [one for one in outlook.seen if one.record.outcome in wanted and one.record.ended is None]
         if not new and not waiting:
             return None
         stops = pauses_of(self.epochs) if pauses else ()
@@ -126,8 +126,8 @@ class Surrogate:
         return Outlook(self.codec, self.goal, self.cost, self.limits, seen, known)
 
     def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
-        """Combinations that were never tried."""
-        known = {tuple(one.encoded.items()) for one in outlook.seen}
+        """Combinations that were never tried, or set aside by a search that has ended."""
+        known = {tuple(one.encoded.items()) for one in outlook.seen if one.record.tried or one.record.ended is None}
         every = candidates(self.codec, [one.encoded for one in outlook.finished], rng)
         new = [code for code in every if tuple(code.items()) not in known]
         return [code for code in new if self.codec.decode(code)[0] not in barred] if barred else new
@@ -157,7 +157,7 @@ class Surrogate:
         quality = [self.goal.loss(one.record.metrics[self.goal.metric]) for one in first]
         corners = [(max(quality), float(cost.max())), (min(quality), float(cost.min()))]
         worst, dearest = reference_point(corners, _LOSSES)
-        return worst, dearest
+        return worst, dearest if self.cost else 1.0  # without a cost, the hypervolume is the gain in quality
 
     def _cost(self, record: TrialRecord | None, guess: float) -> float:
         if self.cost is None or record is None or self.cost.metric not in record.metrics:

@@ -57,7 +57,7 @@ class GaussianProcess:
             values: (N,) what was observed.
             extra: (N,) known variance of each value on top of the noise; none if ``None``.
         """
-        centre, scale = float(values.mean()), float(values.std()) or 1.0
+        centre, scale = float(values.mean()), spread(values)
         scaled = (values - centre) / scale
         beyond = np.zeros_like(values) if extra is None else extra / scale**2
         likelihood = _Likelihood(points, scaled, beyond)
@@ -85,6 +85,11 @@ class GaussianProcess:
         explained = solve_triangular(self.factor, across.T, lower=True)
         variance = np.maximum(signal - (explained**2).sum(0), 1e-12)
         return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
+
+
+def spread(values: Array) -> float:
+    """Standard deviation; of values that are all alike a millionth of their size, so that none promises anything."""
+    return float(max(values.std(), 1e-6 * abs(values.mean()), 1e-12))
 
 
 class _Likelihood:

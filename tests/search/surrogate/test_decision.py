@@ -1,6 +1,8 @@
 """Moves on a problem with two sites whose quality and latency are known."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -168,3 +170,36 @@ def test_quality_alone_is_searched_too() -> None:
 def test_more_objectives_are_left_to_optuna(metrics: Sequence[str]) -> None:
     goals = [Objective(metric=metric, direction="minimize") for metric in metrics]
     assert Surrogate.of(CODEC, goals, [], epochs=EPOCHS) is None
+
+
+def test_quality_alone_promises_what_it_may_gain_and_is_gone_on_with() -> None:
+    alone = Surrogate.of(CODEC, GOALS[:1], [], epochs=EPOCHS)
+    assert alone is not None
+    paused = record(3, 1, 16, outcome=Outcome.PAUSED)
+    found = alone.move([*BASELINES, paused], Random(0), barred=(), fresh=False, pauses=True)
+    assert found is not None
+    assert found.waiting is paused
+    hopeless = record(4, 16, 1, outcome=Outcome.PAUSED)
+    assert alone.move([*BASELINES, hopeless], Random(0), barred=(), fresh=False, pauses=True) is None
+
+
+def test_where_all_plans_are_alike_no_paused_training_is_gone_on_with() -> None:
+    alike = [
+        replace(one, metrics={"accuracy": 0.5, "latency_ms": one.metrics["latency_ms"]}, curve=((6, 0.5), (9, 0.5)))
+        for one in BASELINES
+    ]
+    paused = replace(record(3, 1, 4, outcome=Outcome.PAUSED), curve=((6, 0.5),))
+    assert move([*alike, paused], fresh=False) is None
+
+
+def test_a_plan_that_an_ended_search_set_aside_is_begun_anew() -> None:
+    """Its number is spent: to go on with it would change nothing, for ever."""
+    every = [record(n, a, b) for n, (a, b) in enumerate((a, b) for a in CHOICES for b in CHOICES)]
+    aside = replace(every.pop(), outcome=Outcome.SET_ASIDE, curve=(), metrics={"latency_ms": 5.0})
+    waits = move([*every, aside])
+    assert waits is not None
+    assert waits.waiting is aside
+    ended = move([*every, replace(aside, ended=datetime(2030, 1, 1, tzinfo=UTC))])
+    assert ended is not None
+    assert ended.waiting is None
+    assert CODEC.decode(ended.encoded)[0] == aside.plan
