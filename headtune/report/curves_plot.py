@@ -18,6 +18,9 @@ from headtune.trial.record import TrialRecord
 
 _QUIET_LINE = "#b7c2cd"
 
+_LINES = 300
+"""Lines of plans without a colour that an eye can make something of."""
+
 
 @house_style()
 def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | None:
@@ -27,19 +30,22 @@ def curves_picture(record: StudyRecord, rows: Sequence[FrontRow]) -> Picture | N
     if objective is None or not trials:
         return None
     named = {row.plan: row for row in reversed(rows) if row.recommended or {"present", "rule"} & set(row.labels)}
+    others = [trial for trial in trials if trial.plan not in named]
+    nth = math.ceil(len(others) / _LINES)
+    drawn = [*(trial for trial in trials if trial.plan in named), *others[:: nth or 1]]
     figure, (axes,) = new_figure(4.4)
-    for trial in sorted(trials, key=lambda trial: _depth(named.get(trial.plan))):
+    for trial in sorted(drawn, key=lambda trial: _depth(named.get(trial.plan))):
         _draw(axes, trial, named.get(trial.plan))
     axes.set_xlabel("report of the training function")
     axes.set_ylabel(axis_label(objective))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _draw_legend(figure, trials, list(named.values()))
+    _draw_legend(figure, drawn, list(named.values()))
     settle(figure)
     return Picture(
         figure=figure,
         name="curves",
-        alt=f"Learning curves of {count(len(trials), 'training')}: {objective.metric} at each report.",
-        caption=_caption(trials, bool(named)),
+        alt=f"Learning curves of {count(len(drawn), 'training')}: {objective.metric} at each report.",
+        caption=_caption(drawn, bool(named), nth),
     )
 
 
@@ -74,9 +80,11 @@ def _draw_legend(figure: Figure, trials: Sequence[TrialRecord], named: Sequence[
     figure.legend(handles=handles, loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
 
 
-def _caption(trials: Sequence[TrialRecord], named: bool) -> str:
+def _caption(trials: Sequence[TrialRecord], named: bool, nth: int) -> str:
     said = ["One line a training; equal plans have equal colours."] if named else ["One line a training."]
     retrained = sum(trial.kind == "verify" for trial in trials)
     if retrained:
         said.append(f"{count(retrained, 'line is', 'lines are')} the finalists' retraining with new seeds.")
+    if nth > 1:
+        said.append(f"Of the grey ones, one of each {nth} is drawn.")
     return " ".join(said)

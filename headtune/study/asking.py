@@ -64,6 +64,8 @@ class AskedTrial:
     def build(self) -> nn.Module:
         """The model with the plan applied, measured, on the study's device.
 
+        Every random generator is seeded with the trial's seed before, as in a search, so that trainings are comparable.
+
         Raises:
             Infeasible: it breaks a constraint; the study has been told already. Baselines are built all the same.
             InputError: the trial has ended, or its study is closed.

@@ -91,3 +91,18 @@ def test_the_axis_says_which_way_is_better(record: StudyRecord) -> None:
     (axes,) = draw(record).figure.axes
     assert axes.get_ylabel() == "val_accuracy   higher is better →"
     assert axes.get_xlabel() == "report of the training function"
+
+
+def test_of_very_many_curves_some_are_drawn_and_all_with_a_colour(make_record: MakeRecord) -> None:
+    record = make_record(present_heads=16, seed=5, trials=40, limit_ms=2.9)
+    grey = next(trial for trial in record.trials if trial.curve and trial.kind == "search")
+    many = [replace(grey, number=1000 + at) for at in range(1000)]
+    picture, before = draw(replace(record, trials=(*record.trials, *many))), draw(record)
+    assert 200 < len(lines(picture)) < 400
+    assert "Of the grey ones, one of each 4 is drawn." in picture.caption
+    assert "Of the grey ones" not in before.caption
+    coloured = [
+        sum(line.get_color() in (RECOMMENDED, PRESENT, RULE) for line in one.figure.axes[0].lines)
+        for one in (before, picture)
+    ]
+    assert coloured[0] == coloured[1]
