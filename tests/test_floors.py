@@ -35,6 +35,7 @@ HOMES = {
     "pynvml": {"timing"},
     "optuna": {"search"},
     "optuna_dashboard": {"search"},
+    "threadpoolctl": {"search"},
     "scipy": {"search", "study", "timing"},
     "ray": {"execute"},
     "pandas": {"report"},

@@ -10,6 +10,7 @@ from headtune.heads import HeadPlan
 from headtune.pareto import Objective, non_dominated
 from headtune.search.codec import Codec, Encoded
 from headtune.search.draft import Draft, trial_key
+from headtune.search.quiet import undisturbed
 from headtune.search.sampler import Choice, SamplerName, build_sampler, choose_sampler
 from headtune.search.seeds import derive
 from headtune.search.shadow import proposals
@@ -83,7 +84,8 @@ class Proposer:
 
     def believed(self, records: Sequence[TrialRecord]) -> dict[int, float]:
         """Number → quality without the noise of seeds, of finished trials; empty where no surrogate knows it."""
-        return {} if self._surrogate is None else self._surrogate.believed(records)
+        with undisturbed():
+            return {} if self._surrogate is None else self._surrogate.believed(records)
 
     def stands(self, records: Sequence[TrialRecord], number: int) -> bool:
         """Whether the trial of that number, set aside among *records*, is what is best begun all the same."""
@@ -99,7 +101,8 @@ class Proposer:
         if self._surrogate is None:
             return None
         rng = Random(derive("ask", self._seed, len(records)))
-        move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh, pauses=pauses)
+        with undisturbed():
+            move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh, pauses=pauses)
         if move is None:
             return None
         if move.waiting is not None:

@@ -5,9 +5,11 @@ import random
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 
 _LOGGER = logging.getLogger("optuna")
 
@@ -27,7 +29,7 @@ def silent() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """While inside, torch computes on one thread; afterwards threads and global random generators are as they were.
+    """While inside, one thread computes; afterwards threads and global random generators are as they were.
 
     A Gaussian process on as many threads as there are cores would slow the trials down and would not repeat itself.
     """
@@ -35,10 +37,16 @@ def undisturbed() -> Iterator[None]:
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     torch.set_num_threads(1)
     try:
-        with silent():
+        with silent(), _pools().limit(limits=1, user_api="blas"):
             yield
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
         torch.set_num_threads(threads)
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """The threads of the libraries behind NumPy and SciPy, which take milliseconds to find."""
+    return ThreadpoolController()

@@ -6,6 +6,7 @@ import numpy as np
 import optuna
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from headtune.search.quiet import silent, undisturbed
 
@@ -26,6 +27,7 @@ def test_silent_hides_optunas_lines_and_warnings_and_puts_everything_back(caplog
 
 def fail_while_drawing() -> None:
     assert torch.get_num_threads() == 1
+    assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
     random.random(), np.random.rand(), torch.rand(())
     raise ZeroDivisionError
 
@@ -34,12 +36,14 @@ def test_undisturbed_gives_back_threads_and_generators_even_after_an_error() -> 
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
+        pools = threadpool_info()
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
         expected = random.random(), float(np.random.rand()), float(torch.rand(()))
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
         with pytest.raises(ZeroDivisionError), undisturbed():
             fail_while_drawing()
         assert torch.get_num_threads() == 2
+        assert threadpool_info() == pools
         assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == expected
     finally:
         torch.set_num_threads(threads)
