@@ -126,11 +126,11 @@ def cross_entropy(model: nn.Module, windows: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
-def train(text: Text, steps: int, model: nn.Module, run: headtune.Run) -> None:
+def train(text: Text, steps: int, lr: float, model: nn.Module, run: headtune.Run) -> None:
     """Train on random windows, *steps* of them an epoch; after each epoch report, and save."""
     data = text.train.to(run.device)
-    optimizer = torch.optim.AdamW(model.parameters(), LR, weight_decay=0.05, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=run.epochs * steps, pct_start=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=0.05, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=run.epochs * steps, pct_start=0.1)
     first = 0
     if (saved := run.restore()) is not None:
         model.load_state_dict(saved["model"])
@@ -169,14 +169,19 @@ def bits_per_byte(data: Tensor, model: nn.Module) -> float:
 
 
 def task(
-    path: str | None = None, width: int = WIDTH, layers: int = LAYERS, heads: int = HEADS, steps: int = STEPS
+    path: str | None = None,
+    width: int = WIDTH,
+    layers: int = LAYERS,
+    heads: int = HEADS,
+    steps: int = STEPS,
+    lr: float = LR,
 ) -> headtune.Task:
     """The language model on the text at *path*."""
     text = Text.of(read_text(path))
     return headtune.Task(
         model=partial(ByteLM, width, heads, layers),
         inputs=inputs,
-        train=partial(train, text, steps),
+        train=partial(train, text, steps, lr),
         evaluate=lambda model: {"val_bits_per_byte": bits_per_byte(text.val, model)},
         test=lambda model: {"test_bits_per_byte": bits_per_byte(text.test, model)},
         batches=lambda: text.train.unfold(0, CONTEXT + 1, CONTEXT).split(BATCH),
@@ -190,7 +195,7 @@ def main() -> None:
     text = Text.of(read_text(sys.argv[1] if len(sys.argv) > 1 else None))
     run = headtune.Run(epochs=8)
     model = ByteLM(WIDTH, HEADS, LAYERS).to(run.device)
-    train(text, STEPS, model, run)
+    train(text, STEPS, LR, model, run)
     print(f"test bits per byte: {bits_per_byte(text.test, model):.3f}")
 
 

@@ -55,10 +55,10 @@ def _digits() -> Task:
     return task
 
 
-def _text(steps: int) -> Task:
-    from text_lm import task
+def _text(lr: float) -> Task:
+    from attention_text import task
 
-    return task(width=32, layers=3, heads=8, steps=steps)
+    return task(lr)
 
 
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
@@ -88,10 +88,10 @@ RECORDINGS = {
         batch_size=32,
     ),
     "text_head_dim": Recording(
-        task=partial(_text, 70), hold="head_dim", heads=(1, 2, 4, 6, 8), epochs=9, quality=_BITS, batch_size=8
+        task=partial(_text, 4e-3), hold="head_dim", heads=(1, 2, 4, 6, 8), epochs=9, quality=_BITS, batch_size=8
     ),
-    "text_width": Recording(  # where all plans have equally many weights, they differ later
-        task=partial(_text, 100), hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8
+    "text_width": Recording(
+        task=partial(_text, 2e-3), hold="width", heads=(1, 2, 4, 8, 16), epochs=9, quality=_BITS, batch_size=8
     ),
 }
 """By name."""

@@ -163,7 +163,7 @@ def test_it_learns_a_repeating_text(text_lm: ModuleType, monkeypatch: pytest.Mon
     text = text_lm.Text.of(b"abcdefgh" * 400)
     model = built(text_lm)
     run = headtune.Run(epochs=1, device="cpu")
-    text_lm.train(text, text_lm.STEPS, model, run)
+    text_lm.train(text, text_lm.STEPS, text_lm.LR, model, run)
     assert run.last["val_bits_per_byte"] < 1.0  # without any order it would be 3
 
 
@@ -173,7 +173,7 @@ def test_a_resumed_training_ends_with_the_very_same_weights(text_lm: ModuleType,
     def trained(run: headtune.Run, seed: int = 0) -> nn.Module:
         torch.manual_seed(seed)
         model = built(text_lm)
-        text_lm.train(text, STEPS, model, run)
+        text_lm.train(text, STEPS, text_lm.LR, model, run)
         return model
 
     whole = trained(headtune.Run(epochs=3, channel=Channel(), device="cpu"))
