@@ -110,6 +110,7 @@ class SearchBroker:
             trials=rules.trials,
             seed=rules.seed,
             epochs=rules.epochs,
+            concurrent=rules.concurrent,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         params = baseline_values(rules.params)

@@ -35,6 +35,7 @@ class Proposer:
         trials: of the whole study.
         seed: the study's.
         epochs: of a full training.
+        concurrent: trials at once.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Proposer:
         trials: int,
         seed: int,
         epochs: int,
+        concurrent: int = 1,
     ) -> None:
         if sampler == "grid":
             next(codec.walk())
@@ -56,7 +58,7 @@ class Proposer:
         self._asked = sampler
         self._trials = trials
         self._seed = seed
-        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs)
+        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, concurrent=concurrent)
 
     def choose(self, records: Sequence[TrialRecord], left: int) -> Choice:
         """The sampler that proposes after *records*, with *left* trials to go."""

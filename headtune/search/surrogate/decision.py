@@ -16,11 +16,18 @@ from headtune.search.surrogate.outlook import Outlook, Seen
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
+BLIND = 4
+"""Trials at once from which on many are begun before anything is known of the others."""
 
-def pauses_of(epochs: int) -> tuple[int, ...]:
-    """Where a training pauses: after two thirds of its reports, where curves have begun to tell plans apart."""
-    pause = -(-2 * epochs // 3)
-    return (pause,) if 1 < pause < epochs else ()
+
+def pauses_of(epochs: int, concurrent: int = 1) -> tuple[int, ...]:
+    """Where a training pauses: after two thirds of its reports, where curves have begun to tell plans apart.
+
+    Where many trainings are begun at once, after a third too: most of them would not be begun with what all tell then.
+    """
+    thirds = (1, 2) if concurrent >= BLIND else (2,)
+    found = dict.fromkeys(-(-third * epochs // 3) for third in thirds)
+    return tuple(pause for pause in found if 1 < pause < epochs)
 
 
 TRIFLE = 1e-3
@@ -54,6 +61,7 @@ class Surrogate:
         cost: the measured one; ``None`` where there is none.
         limits: names of the constraints.
         epochs: of a full training.
+        concurrent: trials at once.
     """
 
     codec: Codec
@@ -61,10 +69,11 @@ class Surrogate:
     cost: Objective | None
     limits: Sequence[str]
     epochs: int
+    concurrent: int = 1
 
     @classmethod
     def of(
-        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int
+        cls, codec: Codec, objectives: Sequence[Objective], limits: Sequence[str], *, epochs: int, concurrent: int = 1
     ) -> "Surrogate | None":
         """The surrogate of a study; ``None`` where it has several quality objectives, or several measured ones."""
         qualities = [goal for goal in objectives if not goal.measured]
@@ -77,6 +86,7 @@ class Surrogate:
             codec=codec,
             limits=limits,
             epochs=epochs,
+            concurrent=concurrent,
         )
 
     def move(
@@ -99,7 +109,7 @@ class Surrogate:
         waiting = [one for one in outlook.seen if one.record.outcome in wanted and one.record.ended is None]
         if not new and not waiting:
             return None
-        stops = pauses_of(self.epochs) if pauses else ()
+        stops = pauses_of(self.epochs, self.concurrent) if pauses else ()
 
         def pause_after(step: int) -> int | None:
             return next((pause for pause in stops if pause > step), None)

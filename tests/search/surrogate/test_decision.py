@@ -74,6 +74,19 @@ def test_a_training_pauses_after_two_thirds_of_its_reports() -> None:
     assert [pauses_of(epochs) for epochs in (1, 2, 3, 6, 12, 100)] == [(), (), (2,), (4,), (8,), (67,)]
 
 
+def test_one_of_many_that_are_begun_at_once_pauses_after_a_third_too() -> None:
+    assert pauses_of(12, concurrent=3) == (8,)
+    assert [pauses_of(epochs, concurrent=8) for epochs in (1, 2, 3, 6, 12)] == [(), (), (2,), (2, 4), (4, 8)]
+    found = surrogate(concurrent=8).move(BASELINES, Random(0), barred=(), fresh=True, pauses=True)
+    assert found is not None
+    assert found.until == 2
+    paused = record(3, 1, 16, outcome=Outcome.PAUSED)
+    paused = replace(paused, curve=paused.curve[:2])
+    again = surrogate(concurrent=8).move([*BASELINES, paused], Random(0), barred=(), fresh=False, pauses=True)
+    assert again is not None
+    assert (again.waiting, again.until) == (paused, 4)
+
+
 def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None:
     records = list(BASELINES)
     for number in range(3, 9):
