@@ -98,10 +98,10 @@ class Progress:
 
     @property
     def _done_here(self) -> int:
-        ended = [record.outcome for number, record in self._here.items() if number in self._started - self._known]
+        begun = [record for number, record in self._here.items() if number in self._started - self._known]
         if self.phase_name == "verify":
-            return sum(outcome is not None for outcome in ended)
-        return sum(outcome is not None and outcome.trained and outcome is not Outcome.PAUSED for outcome in ended)
+            return sum(record.outcome is not None for record in begun)
+        return sum(record.trained and record.outcome is not Outcome.PAUSED for record in begun)
 
     def _values(self, record: TrialRecord) -> tuple[float, ...]:
         """The record's values in the objectives' order; empty for a trial that may not enter the front."""

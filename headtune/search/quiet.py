@@ -1,15 +1,15 @@
 """Optuna without its side effects: no log lines, no warnings, one thread, global random generators untouched."""
 
 import logging
-import random
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
+
+from headtune.trial.seeding import kept_rng_state
 
 _LOGGER = logging.getLogger("optuna")
 
@@ -34,15 +34,11 @@ def undisturbed() -> Iterator[None]:
     A Gaussian process on as many threads as there are cores would slow the trials down and would not repeat itself.
     """
     threads = torch.get_num_threads()
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     torch.set_num_threads(1)
     try:
-        with silent(), _pools().limit(limits=1, user_api="blas"):
+        with silent(), kept_rng_state(), _pools().limit(limits=1, user_api="blas"):
             yield
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
         torch.set_num_threads(threads)
 
 

@@ -87,12 +87,12 @@ def _chosen(spec: StudySpec, record: StudyRecord, text: str | None) -> tuple[Hea
         plan = HeadPlan.parse(text, record.sites, hold=record.hold, maximum=maximum)
         finalist = next((one for one in record.finalists if one.plan == plan), None)
         return plan, baseline_values(spec.params) if finalist is None else finalist.params
-    if record.verdict is None or record.verdict.recommended is None:
+    chosen = record.recommended
+    if chosen is None:
         raise StorageError(
             f"study {record.name!r} recommends no plan{' yet' if record.verdict is None else ''}: "
             "run the search to its end, or name a plan with --plan"
         )
-    chosen = record.finalists[record.verdict.recommended]
     return chosen.plan, chosen.params
 
 

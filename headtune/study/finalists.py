@@ -1,9 +1,9 @@
 """Which plans are judged again."""
 
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 
-from headtune.pareto import Objective, ParetoFront, ParetoPoint, hypervolume
+from headtune.pareto import Objective, ParetoFront, hypervolume
 from headtune.trial.record import TrialRecord
 
 ALWAYS = ("present", "rule")
@@ -38,33 +38,34 @@ def choose_finalists(
     """
     fronts = [front_of(trials, objectives)] + ([front_of(trials, objectives, believed)] if believed else [])
     turns = zip_longest(*(_by_worth(front, objectives, reference_point) for front in fronts))
-    picked = {identity(trial): trial for turn in turns for trial in turn if trial is not None}
-    chosen = list(picked.values())[:top]
-    taken = {identity(trial) for trial in chosen}
+    chosen: dict[object, TrialRecord] = {}
+    for trial in filter(None, chain.from_iterable(turns)):
+        if len(chosen) == top:
+            break
+        chosen.setdefault(identity(trial), trial)
     for trial in trials:
-        if trial.label in ALWAYS and trial.trained and identity(trial) not in taken:
-            chosen.append(trial)
-            taken.add(identity(trial))
-    return tuple(chosen)
+        if trial.label in ALWAYS and trial.trained:
+            chosen.setdefault(identity(trial), trial)
+    return tuple(chosen.values())
 
 
 def _by_worth(
     front: ParetoFront[TrialRecord], objectives: Sequence[Objective], reference_point: Sequence[float] | None
-) -> list[TrialRecord]:
+) -> Iterator[TrialRecord]:
     """The front's trials, the best in the first objective first, then always the one that adds most hypervolume.
 
     Greedily, which is within 1 − 1/e of the best choice (Nemhauser, Wolsey and Fisher, 1978). Without a reference
     point, the front's own order.
     """
-    rest = list(front)
-    if reference_point is None:
-        return [point.item for point in rest]
-    chosen: list[ParetoPoint[TrialRecord]] = []
+    rest, taken = list(front), list[Sequence[float]]()
     while rest:
-        taken = [point.values for point in chosen]
-        worth = [hypervolume([*taken, point.values], objectives, reference_point) for point in rest]
-        chosen.append(rest.pop(worth.index(max(worth)) if chosen else 0))
-    return [point.item for point in chosen]
+        at = 0
+        if taken and reference_point is not None:
+            worth = [hypervolume([*taken, point.values], objectives, reference_point) for point in rest]
+            at = worth.index(max(worth))
+        point = rest.pop(at)
+        taken.append(point.values)
+        yield point.item
 
 
 def identity(trial: TrialRecord) -> tuple[object, ...]:

@@ -157,10 +157,9 @@ class _Training:
             yield f"epoch {epoch} of {epochs}: loss {loss:.4g}, {time.monotonic() - began:.3g} s"
 
     def _state(self, run: Run, epoch: int, rng: Random) -> dict[str, Any]:
-        weights = self._net.model.state_dict()
         return {
             "of": self._identity(run),
-            "weights": weights,
+            "weights": self._net.model.state_dict(),
             **self._descent.state(),
             "epoch": epoch,
             "rng": rng.getstate(),

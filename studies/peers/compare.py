@@ -82,6 +82,7 @@ def main() -> int:
     logging.getLogger("ray.tune.search.optuna").setLevel(logging.ERROR)  # that it translates Tune's space
     deadline = time.monotonic() + 60 * asked.minutes
     done = {tuple(row[:4]) for row in read(RESULTS)}
+    tables = {name: Table.read(name) for name in asked.tables}
     for run in runs(asked):
         if run in done:
             continue
@@ -89,7 +90,7 @@ def main() -> int:
             print("not yet whole; run the same command again")
             return 1
         name, scenario, search, repeat = run
-        played = play(Table.read(name), scenario, search, int(repeat))
+        played = play(tables[name], scenario, search, int(repeat))
         reached = [played.reached.get(level, nan) for level in LEVELS]
         append(RESULTS, HEADER, [*run, *reached, played.epochs])
         print(f"{', '.join(run)}: {reached}", file=sys.stderr, flush=True)

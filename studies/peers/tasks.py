@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import headtune
@@ -49,10 +50,9 @@ class Recording:
         return {plan.label: plan for plan in self.space(task)}
 
 
-def _digits() -> Task:
-    from moved_digits import task
-
-    return task
+def _task(module: str) -> Task:
+    found: Task = import_module(module).task
+    return found
 
 
 def _text(lr: float) -> Task:
@@ -64,15 +64,9 @@ def _text(lr: float) -> Task:
 _BITS = Objective(metric="val_bits_per_byte", direction="minimize")
 
 
-def _still_digits() -> Task:
-    from digits_vit import task
-
-    return task
-
-
 RECORDINGS = {
     "digits": Recording(
-        task=_digits,
+        task=partial(_task, "moved_digits"),
         hold="width",
         heads=(1, 2, 4, 8, 16),
         epochs=12,
@@ -80,7 +74,7 @@ RECORDINGS = {
         batch_size=32,
     ),
     "digits_vit": Recording(  # the task of studies/digits_vit.yaml, of which same_epochs.py records what it needs
-        task=_still_digits,
+        task=partial(_task, "digits_vit"),
         hold="width",
         heads=(1, 2, 4, 8, 16),
         epochs=10,

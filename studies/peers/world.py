@@ -37,16 +37,16 @@ class Table:
     @classmethod
     def read(cls, name: str) -> "Table":
         """The table of that name; an error where it is not whole."""
-        rows, recording = trainings(name), RECORDINGS[name]
+        rows, timed, recording = trainings(name), timings(name), RECORDINGS[name]
         plans = len(recording.heads) ** len(rows[0].plan.split("-")) if rows else 1
-        if len(rows) < plans * recording.seeds or len(timings(name)) < plans:
+        if len(rows) < plans * recording.seeds or len(timed) < plans:
             raise SystemExit(f"{name} is not recorded as a whole: python studies/peers/record.py {name}")
         return cls(
             name=name,
             recording=recording,
             curves={(one.plan, one.seed): one.curve for one in rows},
             finals={(one.plan, one.seed): one.final for one in rows},
-            latency={one.plan: one.ratio for one in timings(name)},
+            latency={one.plan: one.ratio for one in timed},
         )
 
     @property
