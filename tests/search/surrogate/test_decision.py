@@ -212,7 +212,9 @@ def test_a_plan_that_an_ended_search_set_aside_is_begun_anew() -> None:
     waits = move([*every, aside])
     assert waits is not None
     assert waits.waiting is aside
-    ended = move([*every, replace(aside, ended=datetime(2030, 1, 1, tzinfo=UTC))])
+    closed = [*every, replace(aside, ended=datetime(2030, 1, 1, tzinfo=UTC))]
+    assert move(closed, barred=[aside.plan]) is None, "it does not wait any more"
+    ended = move(closed)
     assert ended is not None
     assert ended.waiting is None
     assert CODEC.decode(ended.encoded)[0] == aside.plan
