@@ -101,7 +101,7 @@ class Progress:
         begun = [record for number, record in self._here.items() if number in self._started - self._known]
         if self.phase_name == "verify":
             return sum(record.outcome is not None for record in begun)
-        return sum(record.trained and record.outcome is not Outcome.PAUSED for record in begun)
+        return sum(record.done for record in begun)
 
     def _values(self, record: TrialRecord) -> tuple[float, ...]:
         """The record's values in the objectives' order; empty for a trial that may not enter the front."""

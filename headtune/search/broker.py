@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from headtune.heads import HeadPlan, SearchSpace
 from headtune.pareto import reference_point
@@ -12,13 +12,12 @@ from headtune.search.course import Course
 from headtune.search.draft import Draft, baseline_drafts, trial_key
 from headtune.search.ledger import Ledger
 from headtune.search.proposer import Proposer
-from headtune.search.sampler import SamplerName
+from headtune.search.search_rules import SearchRules
 from headtune.search.stopping import should_stop, stoppable
 from headtune.trial import (
     Measurement,
     Observer,
     Outcome,
-    Param,
     Signal,
     Silent,
     TrialRecord,
@@ -35,38 +34,6 @@ _CHARTED = 20_000
 Each is a row in Optuna's storage, of which 100,000 take minutes to write and half a minute to read, at each start. What
 headtune itself needs of a trial is kept in one piece.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRules:
-    """How a search goes.
-
-    Attributes:
-        params: extra hyper-parameters, by name.
-        limits: the constraints' names, in the order in which their violations are kept.
-        sampler: who proposes.
-        trials: to be trained, baselines and stopped ones included; infeasible ones are free.
-        epochs: reports of a full training.
-        stop_early: whether trials may be stopped.
-        pauses: whether they may also pause or be set aside, and go on later, as far as the sampler knows how to.
-        concurrent: trials at once.
-        seed: the study's.
-        timeout_s: wall seconds of the search, over restarts, after which no trial is started; ``None`` for no bound.
-        built_with: params that the model is built with, where trials are timed: one timing serves every trial with the
-            same plan and the same values of these; ``None`` where none is timed.
-    """
-
-    params: Mapping[str, Param] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-    sampler: SamplerName = "auto"
-    trials: int
-    epochs: int
-    stop_early: bool = True
-    pauses: bool = True
-    concurrent: int = 1
-    seed: int = 0
-    timeout_s: float | None = None
-    built_with: tuple[str, ...] | None = None
 
 
 class SearchBroker:
@@ -238,8 +205,13 @@ class SearchBroker:
 
     @property
     def _steers(self) -> bool:
-        """Whether the sampler itself decides how far each training goes."""
+        """Whether the sampler itself decides what each training is worth."""
         return self._sampler == "ehvi" and self._rules.pauses
+
+    @property
+    def _pauses(self) -> bool:
+        """Whether a training may end before its last epoch and go on from there."""
+        return self._rules.stop_early and self._rules.pauses and self._saves
 
     def _resumable(self, saves: bool) -> None:
         """Where a training that pauses would begin anew, none pauses: hopeless ones are stopped instead."""
@@ -254,7 +226,7 @@ class SearchBroker:
             )
 
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early or (self._steers and self._saves):
+        if trial.kind != "search" or not self._rules.stop_early or (self._steers and self._pauses):
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 
@@ -293,8 +265,7 @@ class SearchBroker:
         if choice.name != self._sampler:
             self._sampler = choice.name
             self._observer.note(str(choice))
-        pauses = self._rules.stop_early and self._rules.pauses and self._saves
-        return self._proposer.propose(records, choice, pauses=pauses)
+        return self._proposer.propose(records, choice, pauses=self._pauses)
 
     def _end(self, why: str) -> Signal:
         self.close()
@@ -343,7 +314,8 @@ class SearchBroker:
         if self._rules.stop_early and not stoppable(self._objectives):
             self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
         if not self._charted:
+            size = f"{self._rules.trials} trials of {len(self._codec.distributions)} choices"
             self._observer.note(
-                f"{self._rules.trials} trials of {len(self._codec.distributions)} choices are more than a dashboard's "
-                "charts can show: it lists each trial with its heads, without a chart of every site"
+                f"{size} are more than a dashboard's charts can show: it lists each trial with its heads, without a "
+                "chart of every site"
             )

@@ -12,11 +12,11 @@ class Narrator:
     def __init__(self) -> None:
         self._asked = self._before = 0
         self._known: set[int] = set()
-        self._trained: set[int] = set()
+        self._done: set[int] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """Name the phase."""
-        self._known, self._trained = set(), set()
+        self._known, self._done = set(), set()
         self.note(f"{name}: {detail}" if detail else name)
 
     def note(self, message: str) -> None:
@@ -35,8 +35,8 @@ class Narrator:
         """Say how a trial ended."""
         if record.outcome is None:
             return
-        if record.outcome.trained and record.number not in self._known:
-            self._trained.add(record.number)
+        if record.done and record.number not in self._known:
+            self._done.add(record.number)
         values = ", ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
         ending = values if record.outcome.value == "ok" else record.message
-        self.note(f"{record.title}: {ending} [{self._before + len(self._trained)} of {self._asked}]")
+        self.note(f"{record.title}: {ending} [{self._before + len(self._done)} of {self._asked}]")

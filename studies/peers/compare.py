@@ -24,6 +24,7 @@ from ours import HEADTUNE, LEVERS
 from play import LEVELS, Played, Search
 from rows import append, read
 from tasks import RECORDINGS
+from threadpoolctl import threadpool_limits
 from world import Table, World
 
 SEARCHES: dict[str, Search] = {**BY_HAND, "OptunaSearch + ASHA": optuna_with_asha, **HEADTUNE}
@@ -90,7 +91,8 @@ def main() -> int:
             print("not yet whole; run the same command again")
             return 1
         name, scenario, search, repeat = run
-        played = play(tables[name], scenario, search, int(repeat))
+        with threadpool_limits(1):  # small matrices, so that more threads would only wait for one another
+            played = play(tables[name], scenario, search, int(repeat))
         reached = [played.reached.get(level, nan) for level in LEVELS]
         append(RESULTS, HEADER, [*run, *reached, played.epochs])
         print(f"{', '.join(run)}: {reached}", file=sys.stderr, flush=True)

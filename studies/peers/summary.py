@@ -2,19 +2,20 @@
 
     python studies/peers/summary.py
 
-Prints a table for every recorded table and scenario and draws ``results.png``. Epochs are in full trainings. A run that
-never reached a level counts with all that it might have spent. Intervals are 95 %, by the bootstrap over repeats (Efron
-1979); ratios to the best peer are paired by repeat, and the best peer is the one with the fewest mean epochs.
+Prints a table for every recorded table and scenario, and one of headtune with one part changed, and draws
+``results.png``. Epochs are in full trainings. A run that never reached a level counts with all that it might have
+spent. Intervals are 95 %, by the bootstrap over repeats (Efron 1979); ratios are paired by repeat, and the best peer is
+the one with the fewest mean epochs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from compare import RESULTS, SCENARIOS, SEARCHES, TRIALS
-from ours import HEADTUNE
+from ours import HEADTUNE, LEVERS
 from play import LEVELS
 from rows import read
 from tasks import RECORDINGS
@@ -50,14 +51,14 @@ class Runs:
         return float(ours.mean() / theirs.mean()), float(low), float(high)
 
 
-def runs(table: str, scenario: str) -> dict[str, Runs]:
-    """What was played on a table, by search; only the repeats that every search has played."""
+def runs(table: str, scenario: str, searches: Collection[str]) -> dict[str, Runs]:
+    """What was played on a table, by search; only the repeats that each of the searches has played."""
     epochs = RECORDINGS[table].epochs
     rows = [row for row in read(RESULTS) if row[:2] == [table, scenario]]
-    played = {search: {int(row[3]) for row in rows if row[2] == search} for search in SEARCHES}
+    played = {search: {int(row[3]) for row in rows if row[2] == search} for search in searches}
     common = set.intersection(*played.values()) if all(played.values()) else set()
     found = {}
-    for search in SEARCHES:
+    for search in searches:
         mine = sorted((row for row in rows if row[2] == search and int(row[3]) in common), key=lambda row: int(row[3]))
         values = np.array([[float(value) for value in row[4:-1]] for row in mine]).reshape(-1, len(LEVELS))
         missed = tuple(int(count) for count in np.isnan(values).sum(0))
@@ -91,6 +92,21 @@ def print_table(table: str, scenario: str, found: Mapping[str, Runs]) -> None:
             print(f"  {share:.0%}: {name} over {peer}: {ratio:.2f} [{low:.2f}, {high:.2f}]")
 
 
+def print_levers(table: str) -> None:
+    """headtune with one part changed, over headtune as it comes."""
+    whole, scenario = next(iter(HEADTUNE)), SCENARIOS[0]
+    pairs = {lever: runs(table, scenario, (whole, lever)) for lever in LEVERS}
+    if not any(pairs.values()):
+        return
+    print(f"\n{table}, {scenario}: full trainings of headtune with one part changed, over headtune's as it comes")
+    print(f"{'':24}" + "".join(f"{level:>24.0%}" for level in LEVELS) + "   repeats")
+    for lever, found in pairs.items():
+        if found:
+            ratios = [found[lever].interval(level, found[whole]) for level in range(len(LEVELS))]
+            cells = "".join(f"{f'{ratio:.2f} [{low:.2f}, {high:.2f}]':>24}" for ratio, low, high in ratios)
+            print(f"{lever:24}{cells}{len(found[lever].trainings):>10}")
+
+
 def draw(panels: Sequence[tuple[str, str, Mapping[str, Runs]]]) -> None:
     """Dots with intervals at 95 % of the hypervolume, a panel for each table and scenario."""
     figure, axes = plt.subplots(
@@ -113,10 +129,12 @@ def draw(panels: Sequence[tuple[str, str, Mapping[str, Runs]]]) -> None:
 
 def main() -> None:
     """Print and draw."""
-    panels = [(table, scenario, runs(table, scenario)) for table in RECORDINGS for scenario in SCENARIOS]
+    panels = [(table, scenario, runs(table, scenario, SEARCHES)) for table in RECORDINGS for scenario in SCENARIOS]
     panels = [panel for panel in panels if panel[2]]
     for panel in panels:
         print_table(*panel)
+    for table in RECORDINGS:
+        print_levers(table)
     if panels:
         draw(panels)
         print(f"\ndrawn in {PICTURE.name}")
