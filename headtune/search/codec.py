@@ -52,6 +52,11 @@ class Codec:
         return self._space.sites
 
     @property
+    def dimensions(self) -> int:
+        """How many of the distributions, the first ones, are of the space; the others are params."""
+        return len(self._dimensions)
+
+    @property
     def continuous(self) -> tuple[str, ...]:
         """The params that have no end of values."""
         floats = ((name, param) for name, param in self._params.items() if isinstance(param, FloatParam))

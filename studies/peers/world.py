@@ -71,12 +71,14 @@ class World:
 
     Attributes:
         table: the recorded trainings.
-        drawn: seeds that searches train on, in the order in which a plan's trainings take them.
+        repeat: which of many worlds of the table it is.
+        drawn: seeds that searches train on.
         judging: seeds that only the score knows.
         budget: greatest latency of a feasible plan, over the present plan's; ``None`` for no limit.
     """
 
     table: Table
+    repeat: int
     drawn: tuple[int, ...]
     judging: tuple[int, ...]
     budget: float | None = None
@@ -87,7 +89,11 @@ class World:
         seeds = list(range(table.recording.seeds))
         Random(repeat).shuffle(seeds)
         judges = len(seeds) // 2 + 1
-        return cls(table, tuple(seeds[judges:]), tuple(seeds[:judges]), budget)
+        return cls(table, repeat, tuple(seeds[judges:]), tuple(seeds[:judges]), budget)
+
+    def seed(self, plan: str, training: int = 0) -> int:
+        """The seed of a plan's first training, or of a later one; by an order of the plan's own, as luck has it."""
+        return Random(f"{self.repeat} {plan}").sample(self.drawn, len(self.drawn))[training]
 
     def feasible(self, plan: str) -> bool:
         """Whether the plan is fast enough."""

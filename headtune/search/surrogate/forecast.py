@@ -36,6 +36,6 @@ def forecast(
         ]
         base = present * Regression.fit(codec.sites, timed).ratios(plans)
     points = features([code for code, _ in known], codec.distributions)
-    process = GaussianProcess.fit(points, values - base[: len(known)])
+    process = GaussianProcess.fit(points, values - base[: len(known)], alike=codec.dimensions)
     left, doubt = process.predict(features(every, codec.distributions))
     return base[len(known) :] + left, np.hypot(doubt, process.noise)

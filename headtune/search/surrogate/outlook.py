@@ -101,7 +101,7 @@ class Outlook:
             )
             rows, values, extra = rows + group, [*values, read.finals], [*extra, read.variances]
         points = features([one.encoded for one in rows], self.codec.distributions)
-        return GaussianProcess.fit(points, np.concatenate(values), np.concatenate(extra))
+        return GaussianProcess.fit(points, np.concatenate(values), np.concatenate(extra), alike=self.codec.dimensions)
 
     def _open(self) -> dict[int, list[Seen]]:
         """Trainings that were begun and are not finished, by the last report of each."""

@@ -193,7 +193,8 @@ def test_quality_alone_promises_what_it_may_gain_and_is_gone_on_with() -> None:
     assert found is not None
     assert found.waiting is paused
     hopeless = record(4, 16, 1, outcome=Outcome.PAUSED)
-    assert alone.move([*BASELINES, hopeless], Random(0), barred=(), fresh=False, pauses=True) is None
+    known = [*BASELINES, record(3, 1, 16)]
+    assert alone.move([*known, hopeless], Random(0), barred=(), fresh=False, pauses=True) is None
 
 
 def test_where_all_plans_are_alike_no_paused_training_is_gone_on_with() -> None:
