@@ -2,10 +2,10 @@
 
     python studies/peers/summary.py
 
-Prints a table for every recorded table and scenario, and one of headtune with one part changed, and draws
-``results.png``. Epochs are in full trainings. A run that never reached a level counts with all that it might have
-spent. Intervals are 95 %, by the bootstrap over repeats (Efron 1979); ratios are paired by repeat, and the best peer is
-the one with the fewest mean epochs.
+Prints a table for every recorded table and scenario, headtune over the best peer of each, and headtune with one part
+changed over headtune; draws ``results.png``. Epochs are in full trainings. A run that never reached a level counts with
+all that it might have spent. Intervals are 95 %, by the bootstrap over repeats (Efron 1979); ratios are paired by
+repeat, and the best peer is the one with the fewest mean epochs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -51,6 +51,10 @@ class Runs:
         return float(ours.mean() / theirs.mean()), float(low), float(high)
 
 
+Panel = tuple[str, str, Mapping[str, Runs]]
+"""A table, a scenario, and what was played there by search."""
+
+
 def runs(table: str, scenario: str, searches: Collection[str]) -> dict[str, Runs]:
     """What was played on a table, by search; only the repeats that each of the searches has played."""
     epochs = RECORDINGS[table].epochs
@@ -73,23 +77,32 @@ def best_peer(found: Mapping[str, Runs], level: int) -> str:
     )
 
 
+def cell(one: Runs, level: int) -> str:
+    """Mean trainings to a level with their interval, and how many repeats never reached it."""
+    mean, low, high = one.interval(level)
+    never = f" ({one.missed[level]} never)" if one.missed[level] else ""
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]{never}"
+
+
 def print_table(table: str, scenario: str, found: Mapping[str, Runs]) -> None:
-    """Trainings to each level, then headtune over the best peer."""
+    """Trainings to each level."""
     repeats = len(next(iter(found.values())).trainings)
     print(f"\n{table}, {scenario}: full trainings until the claimed front is worth the level, {repeats} repeats")
-    print(f"{'':24}" + "".join(f"{level:>24.0%}" for level in LEVELS))
+    print(f"{'':24}" + "".join(f"{level:>30.0%}" for level in LEVELS))
     for name, one in found.items():
-        cells = []
-        for level in range(len(LEVELS)):
-            mean, low, high = one.interval(level)
-            never = f" ({one.missed[level]} never)" if one.missed[level] else ""
-            cells.append(f"{mean:.1f} [{low:.1f}, {high:.1f}]{never}")
-        print(f"{name:24}" + "".join(f"{cell:>24}" for cell in cells))
-    for name in HEADTUNE:
-        for level, share in enumerate(LEVELS):
-            peer = best_peer(found, level)
-            ratio, low, high = found[name].interval(level, found[peer])
-            print(f"  {share:.0%}: {name} over {peer}: {ratio:.2f} [{low:.2f}, {high:.2f}]")
+        print(f"{name:24}" + "".join(f"{cell(one, level):>30}" for level in range(len(LEVELS))))
+
+
+def print_ratios(panels: Sequence[Panel], level: int) -> None:
+    """headtune beside the best peer of each table and scenario."""
+    ours = next(iter(HEADTUNE))
+    print(f"\nfull trainings until the claimed front is worth {LEVELS[level]:.0%}")
+    print(f"{'':32}{ours:>30}{'best peer':>30}  {'':20}{'ratio':>18}")
+    for table, scenario, found in panels:
+        peer = best_peer(found, level)
+        ratio, low, high = found[ours].interval(level, found[peer])
+        cells = f"{cell(found[ours], level):>30}{cell(found[peer], level):>30}  {peer:20}"
+        print(f"{f'{table}, {scenario}':32}{cells}{f'{ratio:.2f} [{low:.2f}, {high:.2f}]':>18}")
 
 
 def print_levers(table: str) -> None:
@@ -99,15 +112,15 @@ def print_levers(table: str) -> None:
     if not any(pairs.values()):
         return
     print(f"\n{table}, {scenario}: full trainings of headtune with one part changed, over headtune's as it comes")
-    print(f"{'':24}" + "".join(f"{level:>24.0%}" for level in LEVELS) + "   repeats")
+    print(f"{'':24}" + "".join(f"{level:>30.0%}" for level in LEVELS) + "   repeats")
     for lever, found in pairs.items():
         if found:
             ratios = [found[lever].interval(level, found[whole]) for level in range(len(LEVELS))]
-            cells = "".join(f"{f'{ratio:.2f} [{low:.2f}, {high:.2f}]':>24}" for ratio, low, high in ratios)
+            cells = "".join(f"{f'{ratio:.2f} [{low:.2f}, {high:.2f}]':>30}" for ratio, low, high in ratios)
             print(f"{lever:24}{cells}{len(found[lever].trainings):>10}")
 
 
-def draw(panels: Sequence[tuple[str, str, Mapping[str, Runs]]]) -> None:
+def draw(panels: Sequence[Panel]) -> None:
     """Dots with intervals at 95 % of the hypervolume, a panel for each table and scenario."""
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(7, 0.6 + 2.1 * len(panels)), sharex=True, layout="constrained", squeeze=False
@@ -133,6 +146,8 @@ def main() -> None:
     panels = [panel for panel in panels if panel[2]]
     for panel in panels:
         print_table(*panel)
+    for level in range(len(LEVELS)):
+        print_ratios(panels, level)
     for table in RECORDINGS:
         print_levers(table)
     if panels:
