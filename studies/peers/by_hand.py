@@ -27,7 +27,7 @@ def by_hand(sampler: Sampler, *, ordinal: bool = False) -> Search:
             plans = [_suggested(trial, world, ordinal=ordinal) for trial in asked]
             for trial, plan in zip(asked, plans, strict=True):
                 # The same plan again would be trained on the same seed, as a person's script does.
-                values = [table.finals[plan, world.seed(plan)], table.latency[plan]]
+                values = [table.finals[plan, world.drawn[plan][0]], table.latency[plan]]
                 played.epochs += table.recording.epochs
                 if world.budget is not None:
                     trial.set_constraint("latency", table.latency[plan] - world.budget)

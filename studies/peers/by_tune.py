@@ -55,7 +55,7 @@ class _Theatre:
         trial = SimpleNamespace(trial_id=name)
         self.scheduler.on_trial_add(None, trial)
         quality, latency = table.objectives
-        key, result = (plan, self.world.seed(plan)), dict[str, Any]()
+        key, result = (plan, self.world.drawn[plan][0]), dict[str, Any]()
         for epoch, value in enumerate(table.curves[key], start=1):
             last = epoch == table.recording.epochs
             self.played.epochs += 1

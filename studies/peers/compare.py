@@ -2,7 +2,7 @@
 
     python studies/peers/compare.py digits [text_width ...] [--repeats 20] [--minutes 30] [--levers]
 
-Each repeat holds out the greater half of the recorded seeds, which judges, and gives every search the other half.
+Each repeat holds out the greater half of each plan's trainings, which judges, and gives every search the other half.
 With ``--levers`` it plays headtune's own search with one part changed instead, one trial at a time.
 Writes ``results.csv``, a row for each run; run again, it goes on where it stopped. ``python studies/peers/summary.py``
 makes the table and the picture of it.

@@ -125,7 +125,7 @@ class _Theatre:
         if aside and self.setting.sets_aside:
             self.broker.finish(request.number, TrialResult(outcome=Outcome.SET_ASIDE, message=""))
             return
-        metric, key = world.table.recording.quality.metric, (plan, world.seed(plan, request.repeat))
+        metric, key = world.table.recording.quality.metric, (plan, world.drawn[plan][request.repeat])
         begun = self._reached.get(request.number, 0)
         for step, value in list(enumerate(world.table.curves[key], start=1))[begun:]:
             yield 1

@@ -69,31 +69,33 @@ class Table:
 class World:
     """What one repeat of one comparison plays in.
 
+    Every plan's trainings are dealt by a lot of their own, as if each had a seed of its own: plans that share a seed
+    share its luck, and a search that draws only such plans would learn what that seed prefers.
+
     Attributes:
         table: the recorded trainings.
-        repeat: which of many worlds of the table it is.
-        drawn: seeds that searches train on.
-        judging: seeds that only the score knows.
+        drawn: plan → seeds that searches train it on, in the order in which its trainings take them.
+        judging: plan → seeds that only the score knows.
         budget: greatest latency of a feasible plan, over the present plan's; ``None`` for no limit.
     """
 
     table: Table
-    repeat: int
-    drawn: tuple[int, ...]
-    judging: tuple[int, ...]
+    drawn: Mapping[str, Sequence[int]]
+    judging: Mapping[str, Sequence[int]]
     budget: float | None = None
 
     @classmethod
     def of(cls, table: Table, repeat: int, budget: float | None = None) -> "World":
         """The *repeat*-th world of a table."""
-        seeds = list(range(table.recording.seeds))
-        Random(repeat).shuffle(seeds)
+        rng, seeds = Random(repeat), range(table.recording.seeds)
+        dealt = {plan: rng.sample(seeds, len(seeds)) for plan in table.plans}
         judges = len(seeds) // 2 + 1
-        return cls(table, repeat, tuple(seeds[judges:]), tuple(seeds[:judges]), budget)
-
-    def seed(self, plan: str, training: int = 0) -> int:
-        """The seed of a plan's first training, or of a later one; by an order of the plan's own, as luck has it."""
-        return Random(f"{self.repeat} {plan}").sample(self.drawn, len(self.drawn))[training]
+        return cls(
+            table=table,
+            drawn={plan: order[judges:] for plan, order in dealt.items()},
+            judging={plan: order[:judges] for plan, order in dealt.items()},
+            budget=budget,
+        )
 
     def feasible(self, plan: str) -> bool:
         """Whether the plan is fast enough."""
@@ -122,7 +124,7 @@ class World:
     def _qualities(self) -> dict[str, float]:
         """Without shrinking, the best of many noisy means would be a front that no plan has."""
         plans = self.table.plans
-        finals = np.array([[self.table.finals[plan, seed] for seed in self.judging] for plan in plans])
+        finals = np.array([[self.table.finals[plan, seed] for seed in self.judging[plan]] for plan in plans])
         heads = np.array([[int(count) for count in plan.split("-")] for plan in plans])
         return dict(zip(plans, shrunk(finals, np.log2(heads)).tolist(), strict=True))
 
