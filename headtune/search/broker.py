@@ -314,8 +314,7 @@ class SearchBroker:
         if self._rules.stop_early and not stoppable(self._objectives):
             self._observer.note("no trial is stopped early: a learning curve shows one quality objective, not several")
         if not self._charted:
-            size = f"{self._rules.trials} trials of {len(self._codec.distributions)} choices"
             self._observer.note(
-                f"{size} are more than a dashboard's charts can show: it lists each trial with its heads, without a "
-                "chart of every site"
+                f"{self._rules.trials} trials of {len(self._codec.distributions)} choices are more than a dashboard's "
+                "charts can show: it lists each trial with its heads, without a chart of every site"
             )

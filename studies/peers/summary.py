@@ -146,11 +146,11 @@ def main() -> None:
     panels = [panel for panel in panels if panel[2]]
     for panel in panels:
         print_table(*panel)
-    for level in range(len(LEVELS)):
-        print_ratios(panels, level)
     for table in RECORDINGS:
         print_levers(table)
     if panels:
+        for level in range(len(LEVELS)):
+            print_ratios(panels, level)
         draw(panels)
         print(f"\ndrawn in {PICTURE.name}")
     else:

@@ -55,13 +55,23 @@ def _task(module: str) -> Task:
     return found
 
 
-def _text(lr: float) -> Task:
+def _text_task(lr: float) -> Task:
     from attention_text import task
 
     return task(lr)
 
 
-_BITS = Objective(metric="val_bits_per_byte", direction="minimize")
+def _text(lr: float, hold: Hold, heads: tuple[int, ...]) -> Recording:
+    """The language model under a hold, at the learning rate that suits its present counts."""
+    return Recording(
+        task=partial(_text_task, lr),
+        hold=hold,
+        heads=heads,
+        epochs=9,
+        quality=Objective(metric="val_bits_per_byte", direction="minimize"),
+        batch_size=8,
+        seeds=8,
+    )
 
 
 RECORDINGS = {
@@ -81,23 +91,7 @@ RECORDINGS = {
         quality=Objective(metric="val_accuracy", direction="maximize"),
         batch_size=32,
     ),
-    "text_head_dim": Recording(
-        task=partial(_text, 4e-3),
-        hold="head_dim",
-        heads=(1, 2, 4, 6, 8),
-        epochs=9,
-        quality=_BITS,
-        batch_size=8,
-        seeds=8,
-    ),
-    "text_width": Recording(
-        task=partial(_text, 2e-3),
-        hold="width",
-        heads=(1, 2, 4, 8, 16),
-        epochs=9,
-        quality=_BITS,
-        batch_size=8,
-        seeds=8,
-    ),
+    "text_head_dim": _text(4e-3, "head_dim", (1, 2, 4, 6, 8)),
+    "text_width": _text(2e-3, "width", (1, 2, 4, 8, 16)),
 }
 """By name."""
