@@ -14,6 +14,7 @@ from headtune.search.ledger import Ledger
 from headtune.search.proposer import Proposer
 from headtune.search.search_rules import SearchRules
 from headtune.search.stopping import should_stop, stoppable
+from headtune.search.surrogate import pauses_of
 from headtune.trial import (
     Measurement,
     Observer,
@@ -213,20 +214,25 @@ class SearchBroker:
         """Whether a training may end before its last epoch and go on from there."""
         return self._rules.stop_early and self._rules.pauses and self._saves
 
+    @property
+    def _many(self) -> bool:
+        """Whether so many trials run at once that the sampler would have them pause."""
+        return bool(pauses_of(self._rules.epochs, self._rules.concurrent))
+
     def _resumable(self, saves: bool) -> None:
         """Where a training that pauses would begin anew, none pauses: hopeless ones are stopped instead."""
         if saves == self._saves:
             return
         self._saves = saves
         self._ledger.remember("saves", saves)
-        if not saves and self._rules.stop_early and self._rules.pauses:
+        if not saves and self._rules.stop_early and self._rules.pauses and self._many:
             self._observer.note(
                 "no training pauses, since none would go on from where it was: the task does not ask run.restore(), or "
                 "the study has no output folder; hopeless trainings are stopped early instead"
             )
 
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early or (self._steers and self._pauses):
+        if trial.kind != "search" or not self._rules.stop_early or (self._steers and (self._pauses or not self._many)):
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 

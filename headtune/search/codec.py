@@ -98,6 +98,10 @@ class Codec:
             return rng.randrange(self._dimensions[name])
         return _sample(self._params[name], rng)
 
+    def uniform(self, share: float, rng: Random) -> Encoded:
+        """Each dimension *share* of the way from its first choice to its last; params drawn as :meth:`sample` does."""
+        return self.sample(rng) | {name: round(share * (count - 1)) for name, count in self._dimensions.items()}
+
     def walk(self) -> Iterator[Encoded]:
         """Every combination once, in an order that soon comes near every corner.
 

@@ -35,6 +35,8 @@ def by_hand(sampler: Sampler, *, ordinal: bool = False) -> Search:
                 if world.feasible(plan):
                     observed[plan] = values
                     played.claim(world.front(observed))
+            if played.over:
+                break
         return played
 
     return search

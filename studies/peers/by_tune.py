@@ -23,7 +23,7 @@ def optuna_with_asha(world: World, trials: int, concurrent: int, seed: int) -> P
     theatre = _Theatre(world, seed)
     flights: list[Flight] = []
     started = 0
-    while flights or started < trials:
+    while (flights or started < trials) and not theatre.played.over:
         while len(flights) < concurrent and started < trials:
             flights.append(theatre.trial(f"trial_{started}"))
             started += 1

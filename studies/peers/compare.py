@@ -36,7 +36,7 @@ TRIALS = 60
 
 RESULTS = Path(__file__).parent / "results.csv"
 
-HEADER = ("table", "scenario", "search", "repeat", *(f"epochs_to_{level:.2f}" for level in LEVELS), "spent")
+HEADER = ("table", "scenario", "search", "repeat", *(f"epochs_to_{level:.2f}" for level in LEVELS))
 
 
 def budget_of(table: Table) -> float:
@@ -94,7 +94,7 @@ def main() -> int:
         with threadpool_limits(1):  # small matrices, so that more threads would only wait for one another
             played = play(tables[name], scenario, search, int(repeat))
         reached = [played.reached.get(level, nan) for level in LEVELS]
-        append(RESULTS, HEADER, [*run, *reached, played.epochs])
+        append(RESULTS, HEADER, [*run, *reached])
         print(f"{', '.join(run)}: {reached}", file=sys.stderr, flush=True)
     print(f"recorded in {RESULTS.name}")
     return 0

@@ -100,7 +100,7 @@ class _Theatre:
                 if isinstance(asked, Signal):
                     break
                 flights.append(self._trial(asked))
-            if not flights:
+            if not flights or played.over:
                 return played
             still = []
             for flight in flights:

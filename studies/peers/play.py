@@ -23,6 +23,11 @@ class Played:
     epochs: int = 0
     reached: dict[float, int] = field(default_factory=dict)
 
+    @property
+    def over(self) -> bool:
+        """Whether every level is reached, so that there is nothing left to see."""
+        return len(self.reached) == len(LEVELS)
+
     def claim(self, plans: Sequence[str]) -> None:
         """Judge what the search would claim now."""
         worth = self.world.worth(plans)

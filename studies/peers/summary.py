@@ -64,7 +64,7 @@ def runs(table: str, scenario: str, searches: Collection[str]) -> dict[str, Runs
     found = {}
     for search in searches:
         mine = sorted((row for row in rows if row[2] == search and int(row[3]) in common), key=lambda row: int(row[3]))
-        values = np.array([[float(value) for value in row[4:-1]] for row in mine]).reshape(-1, len(LEVELS))
+        values = np.array([[float(value) for value in row[4:]] for row in mine]).reshape(-1, len(LEVELS))
         missed = tuple(int(count) for count in np.isnan(values).sum(0))
         found[search] = Runs(np.nan_to_num(values / epochs, nan=TRIALS), missed)
     return found if common else {}

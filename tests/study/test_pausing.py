@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import headtune
 from headtune.heads import SpaceOptions
 from headtune.pareto import Objective
+from headtune.search.surrogate import decision
 from headtune.study import Study, VerifyOptions
 from headtune.trial import Outcome
 
@@ -55,6 +56,11 @@ def study(tmp_path: Path, **changes: object) -> Study:
         storage=f"sqlite:///{tmp_path}/study.db",
         **{"output": tmp_path / "out", **changes},  # type: ignore[arg-type]
     )
+
+
+@pytest.fixture(autouse=True)
+def _pausing_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "BLIND", 1)
 
 
 def test_a_paused_training_ends_as_if_it_had_never_paused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from headtune.heads import HeadPlan
 from headtune.pareto import Objective, hypervolume, reference_point
 from headtune.search.codec import Codec, Encoded
-from headtune.search.surrogate.features import candidates
+from headtune.search.surrogate.fresh import fresh as combinations
 from headtune.search.surrogate.gain import Point, expected_gain
 from headtune.search.surrogate.gaussian_process import Array
 from headtune.search.surrogate.outlook import Outlook, Seen
@@ -20,13 +20,14 @@ BLIND = 4
 """Trials at once from which on many are begun before anything is known of the others."""
 
 
-def pauses_of(epochs: int, concurrent: int = 1) -> tuple[int, ...]:
-    """Where a training pauses: after two thirds of its reports, where curves have begun to tell plans apart.
+def pauses_of(epochs: int, concurrent: int) -> tuple[int, ...]:
+    """Where a training pauses: after each third of its reports, where many are begun at once.
 
-    Where many trainings are begun at once, after a third too: most of them would not be begun with what all tell then.
+    With what all of them tell then, some would not be begun. One by one, nearly all that are begun are worth their end.
     """
-    thirds = (1, 2) if concurrent >= BLIND else (2,)
-    found = dict.fromkeys(-(-third * epochs // 3) for third in thirds)
+    if concurrent < BLIND:
+        return ()
+    found = dict.fromkeys(-(-third * epochs // 3) for third in (1, 2))
     return tuple(pause for pause in found if 1 < pause < epochs)
 
 
@@ -102,7 +103,7 @@ class Surrogate:
             pauses: whether a training may pause.
         """
         outlook = self._outlook(records)
-        new = self._new(outlook, barred, rng) if fresh else []
+        new = combinations(outlook, barred, rng) if fresh else []
         if not outlook.finished:
             return Move(rng.choice(new), None, None) if new else None
         wanted = (Outcome.PAUSED, Outcome.SET_ASIDE) if fresh else (Outcome.PAUSED,)
@@ -134,13 +135,6 @@ class Surrogate:
         present = HeadPlan.present(self.codec.sites)
         known = next((one.metrics for one in records if one.plan == present and one.metrics), {})
         return Outlook(self.codec, self.goal, self.cost, self.limits, seen, known)
-
-    def _new(self, outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
-        """Combinations that were never tried, or set aside by a search that has ended."""
-        known = {tuple(one.encoded.items()) for one in outlook.seen if one.record.tried or one.record.ended is None}
-        every = candidates(self.codec, [one.encoded for one in outlook.finished], rng)
-        new = [code for code in every if tuple(code.items()) not in known]
-        return [code for code in new if self.codec.decode(code)[0] not in barred] if barred else new
 
     def _gains(self, outlook: Outlook, moves: Sequence[Move]) -> tuple[Array, float]:
         """What the end of each move is expected to add to the front's hypervolume, and that hypervolume itself.

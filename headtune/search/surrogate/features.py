@@ -1,38 +1,20 @@
-"""Combinations of plan and params as points of a cube, and which of them to think about."""
+"""Combinations of plan and params as points of a cube."""
 
 from collections.abc import Mapping, Sequence
 from math import log
-from random import Random
 from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from headtune.search.codec import Codec, Encoded
+from headtune.search.codec import Encoded
 from headtune.search.surrogate.gaussian_process import Array
-
-LISTED = 2000
-"""A space with no more combinations is thought about as a whole."""
-
-_NEAR = 1000
 
 
 def features(every: Sequence[Encoded], distributions: Mapping[str, BaseDistribution]) -> Array:
     """(N, D) in 0 … 1: a count or a number by its place on its scale, a category by a one among noughts."""
     columns = [column for name in distributions for column in _columns(name, every, distributions[name])]
     return np.array(columns, dtype=np.float64).reshape(-1, len(every)).T
-
-
-def candidates(codec: Codec, best: Sequence[Encoded], rng: Random) -> list[Encoded]:
-    """Every combination where they are few; else as many drawn at random, and neighbours of the *best*."""
-    if codec.size is not None and codec.size <= LISTED:
-        return list(codec.walk())
-    drawn = [codec.sample(rng) for _ in range(LISTED)]
-    names = list(codec.distributions)
-    for step in range(_NEAR if best else 0):
-        changed = rng.sample(names, min(len(names), 1 + step % 3))
-        drawn.append(rng.choice(best) | {name: codec.sample_one(name, rng) for name in changed})
-    return drawn
 
 
 def _columns(name: str, every: Sequence[Encoded], distribution: BaseDistribution) -> list[list[float]]:

@@ -9,14 +9,16 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 Array = NDArray[np.float64]
 
 _JITTER = 1e-8
 
 _LENGTH = (log(2.0), 1.0)
-_SIGNAL = (0.0, 1.0)
+_COMMON_LENGTH = (log(1.0), 0.5)
+_COMMON_SIGNAL = (0.0, 1.0)
+_SIGNAL = (-1.5, 1.0)
 _NOISE = (log(0.4), 0.7)
 """Mean and standard deviation of the log of each hyper-parameter, in units of the features and of the values' spread.
 
@@ -24,11 +26,8 @@ Features lie in 0 … 1, so that a length of 2 is a surface that hardly bends. W
 likelihood alone would often be a wild one.
 """
 
-_COMMON, _OWN = 0.4, 0.4
-"""Standard deviations of the log of a length that features of one kind share, and of what each of them adds to it.
-
-Without the former, three noisy values suffice for a belief that one site alone matters.
-"""
+_SHARED, _OWN = 0.4, 0.4
+"""Standard deviations of the log of a length that features of one kind share, and of what each of them adds to it."""
 
 _ITERATIONS = 30
 
@@ -39,13 +38,16 @@ class GaussianProcess:
 
     Attributes:
         points: (N, D), where it was observed.
+        alike: how many of the features, the first ones, are of one kind.
         centre, scale: of the values.
-        hyper: logs of the D lengths, of the signal's variance and of the noise's, in scaled units.
+        hyper: logs of the D lengths, of the common part's length, and of the variances of the common part, of the rest
+            and of the noise, in scaled units.
         factor: (N, N) lower Cholesky factor of the observations' covariance.
         weights: (N,) that covariance, inverted, times the scaled values.
     """
 
     points: Array
+    alike: int
     centre: float
     scale: float
     hyper: Array
@@ -56,28 +58,23 @@ class GaussianProcess:
     def fit(cls, points: Array, values: Array, extra: Array | None = None, *, alike: int = 0) -> "GaussianProcess":
         """The most probable process under the priors.
 
-        Matérn 5/2 kernel with a length for each feature; noise of one unknown variance on every value.
+        The sum of a common part, which knows the mean of the features that are alike and each of the others, and of a
+        part that knows every feature, both with a Matérn 5/2 kernel; noise of one unknown variance on every value.
+        Without the common part, three noisy values suffice for a belief that one site alone matters.
 
         Args:
             points: (N, D) features in 0 … 1.
             values: (N,) what was observed.
             extra: (N,) known variance of each value on top of the noise; none if ``None``.
-            alike: how many of the features, the first ones, are of one kind, so that their lengths are expected alike.
+            alike: how many of the features, the first ones, are of one kind, so that they are expected to matter alike.
         """
         centre, scale = float(values.mean()), spread(values)
         scaled = (values - centre) / scale
         beyond = np.zeros_like(values) if extra is None else extra / scale**2
         likelihood = _Likelihood(points, scaled, beyond, alike)
-        found = minimize(
-            likelihood,
-            likelihood.start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=likelihood.bounds,
-            options={"maxiter": _ITERATIONS},
-        )
+        found = min((likelihood.maximum(start) for start in likelihood.starts), key=lambda result: float(result.fun))
         factor = likelihood.factor(found.x)
-        return cls(points, centre, scale, found.x, factor, cho_solve((factor, True), scaled))
+        return cls(points, alike, centre, scale, found.x, factor, cho_solve((factor, True), scaled))
 
     @property
     def noise(self) -> float:
@@ -86,11 +83,10 @@ class GaussianProcess:
 
     def predict(self, points: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the function, without the noise, at (M, D) points: (M,) each."""
-        lengths, signal = np.exp(self.hyper[:-2]), np.exp(self.hyper[-2])
-        across = signal * _matern(_distances(points / lengths, self.points / lengths))
+        across = _kernel(self.hyper, points, self.points, self.alike)
         mean = across @ self.weights
         explained = solve_triangular(self.factor, across.T, lower=True)
-        variance = np.maximum(signal - (explained**2).sum(0), 1e-12)
+        variance = np.maximum(np.exp(self.hyper[-3:-1]).sum() - (explained**2).sum(0), 1e-12)
         return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
 
 
@@ -104,37 +100,69 @@ class _Likelihood:
 
     def __init__(self, points: Array, values: Array, extra: Array, alike: int) -> None:
         features = points.shape[1]
-        self.values, self.extra = values, extra
+        self.points, self.values, self.extra, self.alike = points, values, extra, alike
         self.squares = (points[:, None, :] - points[None, :, :]) ** 2  # (N, N, D)
-        self.start, deviations = np.array([*[_LENGTH] * features, _SIGNAL, _NOISE]).T
+        self.means = _distances(_means(points, alike), _means(points, alike)) ** 2  # (N, N)
+        priors = [*[_LENGTH] * features, _COMMON_LENGTH, _COMMON_SIGNAL, _SIGNAL, _NOISE]
+        self.mean, deviations = np.array(priors).T
+        apart = self.mean.copy()
+        apart[-3:-1] = _SIGNAL[0], _COMMON_SIGNAL[0]  # else what is peculiar to one feature may pass for noise
+        self.starts = (self.mean, apart)
         covariance = np.diag(deviations**2)
-        covariance[:alike, :alike] = _COMMON**2 + _OWN**2 * np.eye(alike)
+        covariance[:alike, :alike] = _SHARED**2 + _OWN**2 * np.eye(alike)
         self.precision = np.linalg.inv(covariance)
-        self.bounds = [*[(log(0.1), log(20.0))] * features, (-4.0, 4.0), (log(1e-4), log(2.0))]
+        lengths, signals = [(log(0.1), log(20.0))] * (features + 1), [(-5.0, 4.0)] * 2
+        self.bounds = [*lengths, *signals, (log(1e-4), log(2.0))]
 
     def __call__(self, hyper: Array) -> tuple[float, Array]:
-        inverse_squares = np.exp(-2 * hyper[:-2])
-        distances = np.sqrt((self.squares * inverse_squares).sum(-1))
-        kernel = np.exp(hyper[-2]) * _matern(distances)
+        inverse_squares, inverse_common = np.exp(-2 * hyper[:-4]), np.exp(-2 * hyper[-4])
+        common_signal, signal, noise = np.exp(hyper[-3:])
+        scaled = self.squares * inverse_squares
+        far = np.sqrt(scaled.sum(-1))
+        common = np.sqrt(scaled[..., self.alike :].sum(-1) + self.means * inverse_common)
         factor = self.factor(hyper)
         weights = cho_solve((factor, True), self.values)
-        off = hyper - self.start
+        off = hyper - self.mean
         pull = self.precision @ off
         value = 0.5 * self.values @ weights + np.log(np.diag(factor)).sum() + 0.5 * off @ pull
         outer = 0.5 * (cho_solve((factor, True), np.eye(len(weights))) - np.outer(weights, weights))
-        slope = np.exp(hyper[-2]) * 5 / 3 * (1 + sqrt(5) * distances) * np.exp(-sqrt(5) * distances)
         gradient = np.empty_like(hyper)
-        gradient[:-2] = np.einsum("ij,ijk->k", outer * slope, self.squares) * inverse_squares
-        gradient[-2] = (outer * kernel).sum()
-        gradient[-1] = np.trace(outer) * np.exp(hyper[-1])
+        gradient[:-4] = np.einsum("ij,ijk->k", outer * signal * _slope(far), scaled)
+        bend = outer * common_signal * _slope(common)
+        gradient[self.alike : -4] += np.einsum("ij,ijk->k", bend, scaled[..., self.alike :])
+        gradient[-4] = (bend * self.means).sum() * inverse_common
+        gradient[-3] = common_signal * (outer * _matern(common)).sum()
+        gradient[-2] = signal * (outer * _matern(far)).sum()
+        gradient[-1] = noise * np.trace(outer)
         return float(value), gradient + pull
+
+    def maximum(self, start: Array) -> OptimizeResult:
+        """The nearest maximum of the posterior density, uphill from *start*."""
+        return minimize(self, start, jac=True, method="L-BFGS-B", bounds=self.bounds, options={"maxiter": _ITERATIONS})
 
     def factor(self, hyper: Array) -> Array:
         """The lower Cholesky factor of the observations' covariance."""
-        distances = np.sqrt((self.squares * np.exp(-2 * hyper[:-2])).sum(-1))
         noise = np.exp(hyper[-1]) + self.extra + _JITTER
-        found: Array = cholesky(np.exp(hyper[-2]) * _matern(distances) + np.diag(noise), lower=True)
+        found: Array = cholesky(_kernel(hyper, self.points, self.points, self.alike) + np.diag(noise), lower=True)
         return found
+
+
+def _kernel(hyper: Array, left: Array, right: Array, alike: int) -> Array:
+    """(M, N) covariance of the function at (M, D) and at (N, D) points."""
+    lengths, (common_length, common_signal, signal) = np.exp(hyper[:-4]), np.exp(hyper[-4:-1])
+    scaled, beside = left / lengths, right / lengths
+    common = _distances(
+        np.hstack([_means(left, alike) / common_length, scaled[:, alike:]]),
+        np.hstack([_means(right, alike) / common_length, beside[:, alike:]]),
+    )
+    found: Array = common_signal * _matern(common) + signal * _matern(_distances(scaled, beside))
+    return found
+
+
+def _means(points: Array, alike: int) -> Array:
+    """(N, 1) mean of the features that are alike; 0 where there are none."""
+    found: Array = points[:, :alike].sum(1, keepdims=True) / max(1, alike)
+    return found
 
 
 def _distances(left: Array, right: Array) -> Array:
@@ -146,4 +174,10 @@ def _distances(left: Array, right: Array) -> Array:
 
 def _matern(distances: Array) -> Array:
     found: Array = (1 + sqrt(5) * distances + 5 / 3 * distances**2) * np.exp(-sqrt(5) * distances)
+    return found
+
+
+def _slope(distances: Array) -> Array:
+    """Minus the kernel's derivative, over the distance."""
+    found: Array = 5 / 3 * (1 + sqrt(5) * distances) * np.exp(-sqrt(5) * distances)
     return found

@@ -72,13 +72,17 @@ class Outlook:
         cost = np.zeros(len(every))
         if self.cost is not None:
             cost = self._forecast(self.cost.metric, every)[0] * self.cost.loss(1.0)
+        return Belief(quality, doubt, cost, self.allowed(every))
+
+    def allowed(self, every: Sequence[Encoded]) -> Array:
+        """(M,) probability that each combination meets every constraint and trains at all."""
         allowed = np.ones(len(every))
         for name in self.limits:
             allowed *= self._kept(name, every)
         if any(one.record.failed for one in self.seen):
             told = [(one.encoded, amount) for one in self.seen if (amount := _failure(one.record)) is not None]
             allowed *= _chance(*forecast(self.codec, told, None, every))
-        return Belief(quality, doubt, cost, allowed)
+        return allowed
 
     def quality(self, every: Sequence[Encoded]) -> Array:
         """(M,) expected loss in quality of *every* combination."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from headtune.heads import AttentionSite, SearchSpace, SpaceOptions
 from headtune.search.codec import Codec
-from headtune.search.surrogate.features import LISTED, candidates, features
+from headtune.search.surrogate.features import features
 from headtune.trial import ChoiceParam, FloatParam, IntParam, Param
 
 
@@ -31,16 +31,3 @@ def test_every_dimension_lies_between_nought_and_one() -> None:
 def test_a_dimension_with_one_value_is_no_division_by_nought() -> None:
     book = codec(heads=(4,))
     assert features([book.sample(Random(0))], book.distributions).tolist() == [[0.5, 0.5]]
-
-
-def test_a_small_space_is_thought_about_as_a_whole() -> None:
-    assert len({tuple(code.items()) for code in candidates(codec(), [], Random(0))}) == 25
-
-
-def test_of_a_large_one_neighbours_of_the_best_are_thought_about_too() -> None:
-    book = codec(sites=12)
-    best = book.sample(Random(7))
-    found = candidates(book, [best], Random(0))
-    near = [code for code in found[LISTED:] if 0 < sum(code[name] != best[name] for name in best) <= 3]
-    assert len(near) > 500
-    assert found == candidates(book, [best], Random(0))

@@ -20,7 +20,7 @@ def test_the_gradient_is_that_of_the_likelihood() -> None:
     points, values = observed(12)
     likelihood = _Likelihood(points, values, np.linspace(0, 0.3, 12), alike=2)
     for seed in range(3):
-        hyper = likelihood.start + np.random.default_rng(seed).normal(size=5)
+        hyper = likelihood.mean + np.random.default_rng(seed).normal(size=7)
         numeric = check_grad(lambda at: likelihood(at)[0], lambda at: likelihood(at)[1], hyper)
         assert numeric < 1e-4 * max(1.0, float(np.linalg.norm(likelihood(hyper)[1])))  # steps of 1.5e-8
 
@@ -28,12 +28,17 @@ def test_the_gradient_is_that_of_the_likelihood() -> None:
 def test_the_posterior_is_the_text_book_formula() -> None:
     points, values = observed(10)
     extra = np.linspace(0, 0.2, 10)
-    process = GaussianProcess.fit(points, values, extra)
-    lengths, signal, noise = np.exp(process.hyper[:-2]), np.exp(process.hyper[-2]), np.exp(process.hyper[-1])
+    process = GaussianProcess.fit(points, values, extra, alike=2)
+    lengths, (common_length, common, signal, noise) = np.exp(process.hyper[:-4]), np.exp(process.hyper[-4:])
+
+    def matern(r: np.ndarray) -> np.ndarray:
+        return np.asarray((1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r))
 
     def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         r = np.sqrt((((a[:, None] - b[None]) / lengths) ** 2).sum(-1))
-        return np.asarray(signal * (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r))
+        apart = (a[:, None, :2] - b[None, :, :2]).mean(-1) / common_length
+        other = (a[:, None, 2] - b[None, :, 2]) / lengths[2]
+        return np.asarray(common * matern(np.hypot(apart, other)) + signal * matern(r))
 
     scaled = (values - values.mean()) / values.std()
     inverse = np.linalg.inv(kernel(points, points) + np.diag(noise + extra / values.var()))
@@ -41,7 +46,7 @@ def test_the_posterior_is_the_text_book_formula() -> None:
     across = kernel(new, points)
     mean, sd = process.predict(new)
     assert mean == pytest.approx(values.mean() + values.std() * across @ inverse @ scaled, rel=1e-4)
-    variance = signal - np.einsum("ij,jk,ik->i", across, inverse, across)
+    variance = common + signal - np.einsum("ij,jk,ik->i", across, inverse, across)
     assert sd == pytest.approx(values.std() * np.sqrt(variance), rel=1e-3)  # a jitter of 1e-8 is added
 
 
@@ -78,12 +83,14 @@ def test_equal_values_and_a_single_one_are_no_problem() -> None:
 
 
 def test_features_of_one_kind_are_taken_to_matter_alike_until_they_are_seen_not_to() -> None:
-    corners = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 0.2, 0.2]])
-    lucky = np.array([0.0, 1.0, 1.0])  # the third as if the first feature explained it all
-    apart, together = (GaussianProcess.fit(corners, lucky, alike=alike).hyper[:3] for alike in (0, 3))
-    assert np.ptp(together) < 0.5 * np.ptp(apart)
+    seen = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 0.2, 0.2]])
+    lucky = np.array([0.0, 1.0, 0.9])  # as if the first feature explained it all
+    new = np.array([[0.2, 1.0, 0.2], [1.0, 0.0, 0.0]])
+    apart, together = (GaussianProcess.fit(seen, lucky, alike=alike).predict(new)[0] for alike in (0, 3))
+    assert together[0] > apart[0] + 0.1, "another one of them does as much"
     rng = np.random.default_rng(3)
     points = rng.random((30, 3))
     values = np.sin(3 * points[:, 0]) + 0.05 * rng.normal(size=30)
-    seen = GaussianProcess.fit(points, values, alike=3).hyper[:3]
-    assert seen[0] + 0.5 < min(seen[1:]), "thirty values tell which of them matters"
+    found = GaussianProcess.fit(points, values, alike=3)
+    low, high = found.predict(np.array([[0.2, 0.9, 0.9], [0.5, 0.1, 0.1]]))[0]
+    assert (low, high) == pytest.approx((np.sin(0.6), np.sin(1.5)), abs=0.15), "thirty values tell which one matters"
