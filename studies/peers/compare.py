@@ -3,7 +3,7 @@
     python studies/peers/compare.py digits [text_width ...] [--repeats 20] [--minutes 30] [--levers]
 
 Each repeat holds out the greater half of each plan's trainings, which judges, and gives every search the other half.
-With ``--levers`` it plays headtune's own search with one part changed instead, one trial at a time.
+With ``--levers`` it plays headtune's own search with one part changed instead.
 Writes ``results.csv``, a row for each run; run again, it goes on where it stopped. ``python studies/peers/summary.py``
 makes the table and the picture of it.
 """
@@ -30,7 +30,7 @@ from world import Table, World
 SEARCHES: dict[str, Search] = {**BY_HAND, "OptunaSearch + ASHA": optuna_with_asha, **HEADTUNE}
 """By the names that the tables show."""
 
-_PLAYERS = {**SEARCHES, **LEVERS}
+_PLAYERS = {**SEARCHES, **{name: lever for levers in LEVERS.values() for name, lever in levers.items()}}
 
 TRIALS = 60
 
@@ -64,10 +64,10 @@ SCENARIOS = ("one at a time", "budget", "eight at a time")
 
 def runs(asked: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     """Table, scenario, search and repeat of all that is to be there, every search side by side."""
-    scenarios = SCENARIOS[:1] if asked.levers else SCENARIOS
-    searches = asked.only or (LEVERS if asked.levers else SEARCHES)
-    for repeat, name, scenario, search in product(range(asked.repeats), asked.tables, scenarios, searches):
-        yield name, scenario, search, str(repeat)
+    searches = LEVERS if asked.levers else dict.fromkeys(SCENARIOS, SEARCHES)
+    for repeat, name, scenario in product(range(asked.repeats), asked.tables, searches):
+        for search in asked.only or searches[scenario]:
+            yield name, scenario, search, str(repeat)
 
 
 def main() -> int:
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=inf, help="begin nothing after so many minutes")
     parser.add_argument("--only", choices=_PLAYERS, action="append", help="play only this search")
-    parser.add_argument("--levers", action="store_true", help="play headtune with one part changed, one at a time")
+    parser.add_argument("--levers", action="store_true", help="play headtune with one part changed")
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     logging.getLogger("ray.tune.search.optuna").setLevel(logging.ERROR)  # that it translates Tune's space

@@ -2,8 +2,10 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest.mock import patch
 
 from play import Played, Search
 from shared_weights import TRAININGS, first_plans
@@ -29,11 +31,6 @@ def nothing(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
     return {}
 
 
-def tied(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
-    """Every plan with one count at all sites, as if the sites were tied and untied later."""
-    return {plan.label: plan for plan in space if len(set(plan.label.split("-"))) == 1}
-
-
 def shared(world: World, space: SearchSpace) -> Mapping[str, HeadPlan]:
     """What a supernet would train, and what everybody has."""
     return {**named(world, space), **{plan.label: plan for plan in first_plans(world)}}
@@ -52,6 +49,7 @@ class Setting:
         believes: whether its claims go by the qualities that it believes in, not by those that one seed gave.
         sets_aside: whether it may measure a plan and leave it for another.
         trainings: what its start costs before anything is trained.
+        without: what of headtune is replaced, by its full name, and what by; nothing if ``None``.
     """
 
     rules: SearchRules = DEFAULTS
@@ -59,9 +57,14 @@ class Setting:
     believes: bool = True
     sets_aside: bool = True
     trainings: int = 0
+    without: tuple[str, object] | None = None
 
     def __call__(self, world: World, trials: int, concurrent: int, seed: int) -> Played:
         """Play it."""
+        with patch(*self.without) if self.without else nullcontext():
+            return self._play(world, trials, concurrent, seed)
+
+    def _play(self, world: World, trials: int, concurrent: int, seed: int) -> Played:
         recording = world.table.recording
         space = recording.space(recording.task())
         rules = replace(
@@ -149,13 +152,18 @@ class _Theatre:
 HEADTUNE: dict[str, Search] = {"headtune": Setting()}
 """headtune's search as it comes."""
 
-LEVERS: dict[str, Search] = {
-    "trains all to the end": Setting(replace(DEFAULTS, stop_early=False)),
-    "stops, never goes on": Setting(replace(DEFAULTS, pauses=False)),
-    "sets nothing aside": Setting(sets_aside=False),
-    "claims what it saw": Setting(believes=False),
-    "starts from nothing": Setting(start=nothing),
-    "starts from tied sites": Setting(start=tied),
-    "starts from a supernet": Setting(start=shared, trainings=TRAININGS),
+LEVERS: dict[str, dict[str, Search]] = {
+    "one at a time": {
+        "no uniform plans first": Setting(without=("headtune.search.surrogate.fresh.UNIFORM", ())),
+        "takes each site alone": Setting(without=("headtune.search.codec.Codec.dimensions", 0)),
+        "claims what it saw": Setting(believes=False),
+        "starts from nothing": Setting(start=nothing),
+        "stops the hopeless": Setting(replace(DEFAULTS, pauses=False)),
+        "starts from a supernet": Setting(start=shared, trainings=TRAININGS),
+    },
+    "eight at a time": {
+        "trains all to the end": Setting(replace(DEFAULTS, stop_early=False)),
+        "sets nothing aside": Setting(sets_aside=False),
+    },
 }
-"""headtune's search with one part changed."""
+"""headtune's search with one part changed, by scenario."""

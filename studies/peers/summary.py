@@ -10,6 +10,7 @@ repeat, and the best peer is the one with the fewest mean epochs.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import matplotlib as mpl
@@ -105,10 +106,10 @@ def print_ratios(panels: Sequence[Panel], level: int) -> None:
         print(f"{f'{table}, {scenario}':32}{cells}{f'{ratio:.2f} [{low:.2f}, {high:.2f}]':>18}")
 
 
-def print_levers(table: str) -> None:
+def print_levers(table: str, scenario: str) -> None:
     """headtune with one part changed, over headtune as it comes."""
-    whole, scenario = next(iter(HEADTUNE)), SCENARIOS[0]
-    pairs = {lever: runs(table, scenario, (whole, lever)) for lever in LEVERS}
+    whole = next(iter(HEADTUNE))
+    pairs = {lever: runs(table, scenario, (whole, lever)) for lever in LEVERS[scenario]}
     if not any(pairs.values()):
         return
     print(f"\n{table}, {scenario}: full trainings of headtune with one part changed, over headtune's as it comes")
@@ -146,8 +147,8 @@ def main() -> None:
     panels = [panel for panel in panels if panel[2]]
     for panel in panels:
         print_table(*panel)
-    for table in RECORDINGS:
-        print_levers(table)
+    for table, scenario in product(RECORDINGS, LEVERS):
+        print_levers(table, scenario)
     if panels:
         for level in range(len(LEVELS)):
             print_ratios(panels, level)

@@ -7,7 +7,7 @@ import pytest
 from by_hand import BY_HAND
 from by_tune import optuna_with_asha
 from compare import budget_of
-from ours import HEADTUNE
+from ours import HEADTUNE, LEVERS
 from play import Played, Search
 from shrinking import shrunk
 from summary import Runs
@@ -82,6 +82,7 @@ def test_a_level_is_reached_once(table: Table) -> None:
     for plans, epochs in ((["1-1-1"], 12), (table.plans, 24), (table.plans, 36)):
         played.epochs = epochs
         played.claim(plans)
+        assert played.over == (epochs > 12)
     assert played.reached == {0.90: 24, 0.95: 24, 0.99: 24}
 
 
@@ -105,6 +106,13 @@ def test_headtune_pays_for_each_epoch_once(table: Table, concurrent: int) -> Non
     played = HEADTUNE["headtune"](World.of(table, 1), 14, concurrent, 1)
     assert 8 * EPOCHS < played.epochs <= 14 * EPOCHS
     assert 0.90 in played.reached
+
+
+def test_a_part_is_changed_for_one_play_alone(table: Table) -> None:
+    world, whole = World.of(table, 1), HEADTUNE["headtune"]
+    before = whole(world, 8, 1, 1).reached
+    changed = LEVERS["one at a time"]["no uniform plans first"](world, 8, 1, 1).reached
+    assert changed != before == whole(world, 8, 1, 1).reached
 
 
 def test_an_interval_is_that_of_the_mean_over_repeats() -> None:
