@@ -154,7 +154,7 @@ HEADTUNE: dict[str, Search] = {"headtune": Setting()}
 
 LEVERS: dict[str, dict[str, Search]] = {
     "one at a time": {
-        "no uniform plans first": Setting(without=("headtune.search.surrogate.fresh.UNIFORM", ())),
+        "no uniform plans first": Setting(without=("headtune.search.surrogate.untried.UNIFORM", ())),
         "takes each site alone": Setting(without=("headtune.search.codec.Codec.dimensions", 0)),
         "claims what it saw": Setting(believes=False),
         "starts from nothing": Setting(start=nothing),

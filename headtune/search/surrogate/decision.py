@@ -9,10 +9,10 @@ import numpy as np
 from headtune.heads import HeadPlan
 from headtune.pareto import Objective, hypervolume, reference_point
 from headtune.search.codec import Codec, Encoded
-from headtune.search.surrogate.fresh import fresh as combinations
 from headtune.search.surrogate.gain import Point, expected_gain
 from headtune.search.surrogate.gaussian_process import Array
 from headtune.search.surrogate.outlook import Outlook, Seen
+from headtune.search.surrogate.untried import untried
 from headtune.trial.outcome import Outcome
 from headtune.trial.record import TrialRecord
 
@@ -103,7 +103,7 @@ class Surrogate:
             pauses: whether a training may pause.
         """
         outlook = self._outlook(records)
-        new = combinations(outlook, barred, rng) if fresh else []
+        new = untried(outlook, barred, rng) if fresh else []
         if not outlook.finished:
             return Move(rng.choice(new), None, None) if new else None
         wanted = (Outcome.PAUSED, Outcome.SET_ASIDE) if fresh else (Outcome.PAUSED,)

@@ -16,7 +16,7 @@ LISTED = 2000
 _NEAR = 1000
 
 
-def fresh(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
+def untried(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
     """Combinations that were never tried, or set aside by a search that has ended.
 
     While uniform plans are among them that are more likely allowed than not, these alone.

@@ -6,8 +6,8 @@ from types import ModuleType
 
 from headtune.heads import HeadPlan
 from headtune.search.codec import Codec
-from headtune.search.surrogate.fresh import LISTED, candidates, fresh
 from headtune.search.surrogate.outlook import Outlook, Seen
+from headtune.search.surrogate.untried import LISTED, candidates, untried
 from headtune.trial import FloatParam, Outcome, Param, TrialRecord
 
 LR: dict[str, Param] = {"lr": FloatParam(low=1e-4, high=1e-2, log=True)}
@@ -40,7 +40,7 @@ def begun(
     """The heads of all that may be begun."""
     seen = [Seen(one, code) for one in records if (code := codec.encode(one.plan, one.params)) is not None]
     outlook = Outlook(codec, kit.OBJECTIVES[0], kit.OBJECTIVES[1], limits, seen, {})
-    return {kit.heads_of(codec.decode(code)[0]) for code in fresh(outlook, barred, Random(0))}
+    return {kit.heads_of(codec.decode(code)[0]) for code in untried(outlook, barred, Random(0))}
 
 
 def test_uniform_plans_come_first_and_then_all_the_others(kit: ModuleType) -> None:
@@ -62,7 +62,7 @@ def test_a_uniform_plan_is_trained_once_with_params_of_its_own(kit: ModuleType) 
     codec = Codec(kit.space_of(), LR)
     assert begun(kit, codec, [record(kit, 0, 4, 4, 4, 4, lr=1e-3)]) == {(1,) * 4, (2,) * 4, (8,) * 4}
     outlook = Outlook(codec, kit.OBJECTIVES[0], kit.OBJECTIVES[1], [], [], {})
-    assert len({code["lr"] for code in fresh(outlook, (), Random(0))}) == 5
+    assert len({code["lr"] for code in untried(outlook, (), Random(0))}) == 5
 
 
 def test_a_uniform_plan_that_will_break_a_limit_is_not_waited_for(kit: ModuleType) -> None:
