@@ -101,8 +101,6 @@ class _Likelihood:
     def __init__(self, points: Array, values: Array, extra: Array, alike: int) -> None:
         features = points.shape[1]
         self.points, self.values, self.extra, self.alike = points, values, extra, alike
-        self.squares = (points[:, None, :] - points[None, :, :]) ** 2  # (N, N, D)
-        self.means = _distances(_means(points, alike), _means(points, alike)) ** 2  # (N, N)
         priors = [*[_LENGTH] * features, _COMMON_LENGTH, _COMMON_SIGNAL, _SIGNAL, _NOISE]
         self.mean, deviations = np.array(priors).T
         apart = self.mean.copy()
@@ -115,11 +113,9 @@ class _Likelihood:
         self.bounds = [*lengths, *signals, (log(1e-4), log(2.0))]
 
     def __call__(self, hyper: Array) -> tuple[float, Array]:
-        inverse_squares, inverse_common = np.exp(-2 * hyper[:-4]), np.exp(-2 * hyper[-4])
         common_signal, signal, noise = np.exp(hyper[-3:])
-        scaled = self.squares * inverse_squares
-        far = np.sqrt(scaled.sum(-1))
-        common = np.sqrt(scaled[..., self.alike :].sum(-1) + self.means * inverse_common)
+        common, every = _scaled(hyper, self.points, self.alike)
+        near, far = _distances(common, common), _distances(every, every)
         factor = self.factor(hyper)
         weights = cho_solve((factor, True), self.values)
         off = hyper - self.mean
@@ -127,11 +123,10 @@ class _Likelihood:
         value = 0.5 * self.values @ weights + np.log(np.diag(factor)).sum() + 0.5 * off @ pull
         outer = 0.5 * (cho_solve((factor, True), np.eye(len(weights))) - np.outer(weights, weights))
         gradient = np.empty_like(hyper)
-        gradient[:-4] = np.einsum("ij,ijk->k", outer * signal * _slope(far), scaled)
-        bend = outer * common_signal * _slope(common)
-        gradient[self.alike : -4] += np.einsum("ij,ijk->k", bend, scaled[..., self.alike :])
-        gradient[-4] = (bend * self.means).sum() * inverse_common
-        gradient[-3] = common_signal * (outer * _matern(common)).sum()
+        gradient[:-4] = _spreads(outer * signal * _slope(far), every)
+        gradient[-4], *others = _spreads(outer * common_signal * _slope(near), common)
+        gradient[self.alike : -4] += others
+        gradient[-3] = common_signal * (outer * _matern(near)).sum()
         gradient[-2] = signal * (outer * _matern(far)).sum()
         gradient[-1] = noise * np.trace(outer)
         return float(value), gradient + pull
@@ -149,19 +144,23 @@ class _Likelihood:
 
 def _kernel(hyper: Array, left: Array, right: Array, alike: int) -> Array:
     """(M, N) covariance of the function at (M, D) and at (N, D) points."""
-    lengths, (common_length, common_signal, signal) = np.exp(hyper[:-4]), np.exp(hyper[-4:-1])
-    scaled, beside = left / lengths, right / lengths
-    common = _distances(
-        np.hstack([_means(left, alike) / common_length, scaled[:, alike:]]),
-        np.hstack([_means(right, alike) / common_length, beside[:, alike:]]),
-    )
-    found: Array = common_signal * _matern(common) + signal * _matern(_distances(scaled, beside))
+    common_signal, signal = np.exp(hyper[-3:-1])
+    (common, every), (beside, others) = _scaled(hyper, left, alike), _scaled(hyper, right, alike)
+    found: Array = common_signal * _matern(_distances(common, beside)) + signal * _matern(_distances(every, others))
     return found
 
 
-def _means(points: Array, alike: int) -> Array:
-    """(N, 1) mean of the features that are alike; 0 where there are none."""
-    found: Array = points[:, :alike].sum(1, keepdims=True) / max(1, alike)
+def _scaled(hyper: Array, points: Array, alike: int) -> tuple[Array, Array]:
+    """Points in units of the lengths: (N, 1 + D - alike) as the common part knows them, (N, D) all their features."""
+    lengths, common_length = np.exp(hyper[:-4]), np.exp(hyper[-4])
+    mean = points[:, :alike].sum(1, keepdims=True) / max(1, alike)
+    scaled = points / lengths
+    return np.hstack([mean / common_length, scaled[:, alike:]]), scaled
+
+
+def _spreads(weights: Array, points: Array) -> Array:
+    """(D,): for each feature the sum over all pairs of points, of (N, N) weights times squared differences."""
+    found: Array = 2 * (weights.sum(0) @ points**2 - (points * (weights @ points)).sum(0))
     return found
 
 
