@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headtune.heads import HeadPlan
 from headtune.search.codec import Codec, Encoded
 from headtune.search.surrogate.features import features
 from headtune.search.surrogate.gaussian_process import Array, GaussianProcess
@@ -27,8 +28,9 @@ def forecast(
     """
     values = np.array([value for _, value in known])
     base = np.zeros(len(known) + len(every))
-    if present is not None and min(present, *values) > 0:
-        plans = [codec.decode(code)[0] for code in (*(code for code, _ in known), *every)]
+    plans = [codec.decode(code)[0] for code in (*(code for code, _ in known), *every)]
+    others = set(plans[: len(known)]) - {HeadPlan.present(codec.sites)}  # without any, no effect of a site was seen
+    if present is not None and others and min(present, *values) > 0:
         ratios = [value / present for value in values.tolist()]
         timed = [
             TimedPlan(plan=plan, ratio=ratio, ratio_interval=(ratio, ratio))

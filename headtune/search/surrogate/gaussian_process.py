@@ -3,7 +3,7 @@
 Shapes: N observations, M points to predict at, D features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
@@ -88,6 +88,20 @@ class GaussianProcess:
         explained = solve_triangular(self.factor, across.T, lower=True)
         variance = np.maximum(np.exp(self.hyper[-3:-1]).sum() - (explained**2).sum(0), 1e-12)
         return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
+
+    def expecting(self, points: Array) -> "GaussianProcess":
+        """The process once (M, D) *points* more are observed, as it is expected: their values are what is believed now.
+
+        The mean stays as it is, and the doubt near these points shrinks (Ginsbourger, Le Riche and Carraro, 2010).
+        """
+        every = np.vstack([self.points, points])
+        covariance = _kernel(self.hyper, points, every, self.alike)
+        across, among = np.split(covariance, [len(self.points)], axis=1)
+        below = solve_triangular(self.factor, across.T, lower=True).T
+        noise = (np.exp(self.hyper[-1]) + _JITTER) * np.eye(len(points))
+        corner = cholesky(among + noise - below @ below.T, lower=True)
+        factor = np.block([[self.factor, np.zeros_like(below.T)], [below, corner]])
+        return replace(self, points=every, factor=factor, weights=np.append(self.weights, np.zeros(len(points))))
 
 
 def spread(values: Array) -> float:

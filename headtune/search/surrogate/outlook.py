@@ -89,7 +89,7 @@ class Outlook:
         return self._process().predict(features(every, self.codec.distributions))[0]
 
     def _process(self) -> GaussianProcess:
-        """Finished trainings as they ended, open ones as their curves foretell."""
+        """Finished trainings as they ended, open ones as their curves foretell; of running ones the end is expected."""
         whole, metric = self.finished, self.goal.metric
         rows = list(whole)
         values = [np.array([self.goal.loss(one.record.metrics[metric]) for one in whole])]
@@ -105,7 +105,9 @@ class Outlook:
             )
             rows, values, extra = rows + group, [*values, read.finals], [*extra, read.variances]
         points = features([one.encoded for one in rows], self.codec.distributions)
-        return GaussianProcess.fit(points, np.concatenate(values), np.concatenate(extra), alike=self.codec.dimensions)
+        found = GaussianProcess.fit(points, np.concatenate(values), np.concatenate(extra), alike=self.codec.dimensions)
+        running = [one.encoded for one in self.seen if one.record.outcome is None]
+        return found.expecting(features(running, self.codec.distributions)) if running else found
 
     def _open(self) -> dict[int, list[Seen]]:
         """Trainings that were begun and are not finished, by the last report of each."""

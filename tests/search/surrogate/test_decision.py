@@ -162,6 +162,12 @@ def test_a_barred_plan_is_not_begun() -> None:
     assert second.encoded != first.encoded
 
 
+def test_the_present_plan_alone_is_enough_to_go_on_from() -> None:
+    found = move([record(1, 16, 16)])
+    assert found is not None
+    assert CODEC.decode(found.encoded)[0] in [plan(heads, heads) for heads in (1, 2, 4, 8)]
+
+
 def test_before_anything_is_trained_any_plan_will_do() -> None:
     found = move([record(0, 1, 1, outcome=Outcome.DIVERGED)])
     assert found is not None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -94,3 +96,20 @@ def test_features_of_one_kind_are_taken_to_matter_alike_until_they_are_seen_not_
     found = GaussianProcess.fit(points, values, alike=3)
     low, high = found.predict(np.array([[0.2, 0.9, 0.9], [0.5, 0.1, 0.1]]))[0]
     assert (low, high) == pytest.approx((np.sin(0.6), np.sin(1.5)), abs=0.15), "thirty values tell which one matters"
+
+
+def test_what_is_expected_leaves_the_mean_and_takes_the_doubt() -> None:
+    points, values = observed(12)
+    extra = np.linspace(0, 0.3, 12)
+    extra[-1] = 0.0
+    soon, new = points[-1:], np.random.default_rng(1).random((7, 3))
+    process = GaussianProcess.fit(points[:-1], values[:-1], extra[:-1], alike=2)
+    expected = process.expecting(soon)
+    assert expected.predict(new)[0] == pytest.approx(process.predict(new)[0], rel=1e-9)
+    observed_there = replace(
+        process,
+        points=points,
+        factor=_Likelihood(points, values, extra / process.scale**2, 2).factor(process.hyper),
+    )
+    assert expected.factor == pytest.approx(observed_there.factor, abs=1e-9), "as if it had been observed"
+    assert expected.predict(soon)[1] < 0.9 * process.predict(soon)[1]
