@@ -122,23 +122,26 @@ def print_levers(table: str, scenario: str) -> None:
 
 
 def draw(panels: Sequence[Panel]) -> None:
-    """Dots with intervals at 95 % of the hypervolume, a panel for each table and scenario."""
+    """Dots with intervals at 95 % of the hypervolume: a row for each table, a column for each scenario."""
+    rows = list(dict.fromkeys(table for table, _, _ in panels))
     figure, axes = plt.subplots(
-        len(panels), 1, figsize=(7, 0.6 + 2.1 * len(panels)), sharex=True, layout="constrained", squeeze=False
+        len(rows), len(SCENARIOS), figsize=(11, 0.8 + 2.1 * len(rows)), sharex=True, layout="constrained", squeeze=False
     )
-    for axis, (table, scenario, found) in zip(axes[:, 0], panels, strict=True):
+    for table, scenario, found in panels:
+        axis = axes[rows.index(table), SCENARIOS.index(scenario)]
         for place, (name, one) in enumerate(reversed(list(found.items()))):
             mean, low, high = one.interval(LEVELS.index(0.95))
             color = "#d1495b" if name in HEADTUNE else "#5b6b7b"
-            axis.plot([low, high], [place, place], color=color, linewidth=2)
-            axis.plot(mean, place, "o", color=color)
+            axis.plot([low, high], [place, place], color=color, linewidth=2, clip_on=False)
+            axis.plot(mean, place, "o", color=color, clip_on=False)
         axis.set_yticks(range(len(found)), list(found)[::-1])
+        axis.label_outer()
         axis.set_title(f"{table}, {scenario}", loc="left", fontsize=10)
         axis.set_xlim(0, TRIALS)
         axis.grid(axis="x", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[-1, 0].set_xlabel("full trainings until the claimed front is worth 95 % of the true one")
-    figure.savefig(PICTURE, dpi=130)
+    figure.supxlabel(f"full trainings until the claimed front is worth 95 % of the true one; {TRIALS} where never")
+    figure.savefig(PICTURE, dpi=110)
 
 
 def main() -> None:
