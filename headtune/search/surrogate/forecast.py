@@ -28,9 +28,10 @@ def forecast(
     """
     values = np.array([value for _, value in known])
     base = np.zeros(len(known) + len(every))
-    plans = [codec.decode(code)[0] for code in (*(code for code, _ in known), *every)]
-    others = set(plans[: len(known)]) - {HeadPlan.present(codec.sites)}  # without any, no effect of a site was seen
+    plans = [codec.decode(code)[0] for code, _ in known]
+    others = set(plans) - {HeadPlan.present(codec.sites)}  # without any, no effect of a site was seen
     if present is not None and others and min(present, *values) > 0:
+        plans += [codec.decode(code)[0] for code in every]
         ratios = [value / present for value in values.tolist()]
         timed = [
             TimedPlan(plan=plan, ratio=ratio, ratio_interval=(ratio, ratio))

@@ -130,7 +130,8 @@ class _Likelihood:
         common_signal, signal, noise = np.exp(hyper[-3:])
         common, every = _scaled(hyper, self.points, self.alike)
         near, far = _distances(common, common), _distances(every, every)
-        factor = self.factor(hyper)
+        alike, apart = common_signal * _matern(near), signal * _matern(far)
+        factor = self._root(alike + apart, noise)
         weights = cho_solve((factor, True), self.values)
         off = hyper - self.mean
         pull = self.precision @ off
@@ -140,8 +141,8 @@ class _Likelihood:
         gradient[:-4] = _spreads(outer * signal * _slope(far), every)
         gradient[-4], *others = _spreads(outer * common_signal * _slope(near), common)
         gradient[self.alike : -4] += others
-        gradient[-3] = common_signal * (outer * _matern(near)).sum()
-        gradient[-2] = signal * (outer * _matern(far)).sum()
+        gradient[-3] = (outer * alike).sum()
+        gradient[-2] = (outer * apart).sum()
         gradient[-1] = noise * np.trace(outer)
         return float(value), gradient + pull
 
@@ -151,8 +152,10 @@ class _Likelihood:
 
     def factor(self, hyper: Array) -> Array:
         """The lower Cholesky factor of the observations' covariance."""
-        noise = np.exp(hyper[-1]) + self.extra + _JITTER
-        found: Array = cholesky(_kernel(hyper, self.points, self.points, self.alike) + np.diag(noise), lower=True)
+        return self._root(_kernel(hyper, self.points, self.points, self.alike), np.exp(hyper[-1]))
+
+    def _root(self, kernel: Array, noise: float) -> Array:
+        found: Array = cholesky(kernel + np.diag(noise + self.extra + _JITTER), lower=True)
         return found
 
 

@@ -93,7 +93,7 @@ def test_one_of_few_is_trained_to_its_end() -> None:
 
 def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None:
     records = list(BASELINES)
-    for number in range(3, 14):  # two of them are uniform
+    for number in range(3, 16):  # two of them are uniform
         found = move(records)
         assert found is not None
         if found.waiting is None:
@@ -104,8 +104,9 @@ def test_new_trainings_are_begun_up_to_the_pause_and_find_what_matters() -> None
             records.append(record(number, *heads_of(found.waiting.plan)))
     begun = [heads_of(one.plan) for one in records[3:]]
     slow = sum(heads[0] > heads[1] for heads in begun)
-    assert slow <= 2, "by chance it would be four of ten: the first site's heads cost and do not help"
-    assert {(1, 16), (2, 16)} & set(begun), "all of the quality for half of the latency"
+    assert slow <= 2, "by chance it would be five: the first site's heads cost and do not help"
+    assert sum(heads[0] == 1 for heads in begun) >= 3
+    assert {(1, 16), (2, 16)} <= set(begun), "all of the quality for half of the latency"
 
 
 def test_a_paused_training_that_promises_the_front_goes_on_to_its_end() -> None:

@@ -8,10 +8,10 @@ from headtune.search.surrogate.features import features
 from headtune.trial import ChoiceParam, FloatParam, IntParam, Param
 
 
-def codec(sites: int = 2, heads: tuple[int, ...] = (1, 2, 3, 4, 8), **params: Param) -> Codec:
+def codec(heads: tuple[int, ...] = (1, 2, 3, 4, 8), **params: Param) -> Codec:
     found = tuple(
         AttentionSite(path=f"layer.{n}", role="self", embed_dim=64, num_heads=8, num_kv_heads=8, head_dim=8)
-        for n in range(sites)
+        for n in range(2)
     )
     return Codec(SearchSpace.of(found, SpaceOptions(hold="head_dim", heads=heads)), params)
 
