@@ -37,13 +37,11 @@ class Progress:
         self._here: dict[int, TrialRecord] = {}
         self._started: set[int] = set()
         self._searched: dict[int, TrialRecord] = {}
-        self._known: set[int] = set()
 
     def phase(self, name: str, detail: str = "") -> None:
         """A phase begins."""
         self.phase_name, self.detail = name, detail
         self._began, self._here, self._started = self._clock(), {}, set()
-        self._known = set()
         self.plan(0, 0)
 
     def plan(self, trials: int, finished: int) -> None:
@@ -51,8 +49,7 @@ class Progress:
         self.asked, self._before = trials, finished
 
     def earlier(self, records: Sequence[TrialRecord]) -> None:
-        """These had ended before this start; one of them that goes on is no other trial."""
-        self._known = {record.number for record in records}
+        """These had ended before this start."""
         self._searched |= {record.number: record for record in records if record.kind != "verify"}
 
     def trial(self, record: TrialRecord) -> None:
@@ -98,10 +95,10 @@ class Progress:
 
     @property
     def _done_here(self) -> int:
-        begun = [record for number, record in self._here.items() if number in self._started - self._known]
+        begun = [record for number, record in self._here.items() if number in self._started]
         if self.phase_name == "verify":
             return sum(record.outcome is not None for record in begun)
-        return sum(record.done for record in begun)
+        return sum(record.trained for record in begun)
 
     def _values(self, record: TrialRecord) -> tuple[float, ...]:
         """The record's values in the objectives' order; empty for a trial that may not enter the front."""

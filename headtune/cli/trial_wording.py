@@ -11,8 +11,6 @@ from headtune.trial.record import TrialRecord
 
 _ENDINGS = {
     Outcome.STOPPED: "stopped early",
-    Outcome.PAUSED: "paused",
-    Outcome.SET_ASIDE: "set aside",
     Outcome.INFEASIBLE: "broke a constraint",
     Outcome.DIVERGED: "diverged",
     Outcome.OUT_OF_MEMORY: "out of memory",

@@ -56,10 +56,8 @@ class Bridge:
         self.broker.beat()
         match message:
             case Measurement():
-                aside = self.broker.measured(number, message)
-                if aside:
-                    self._end(trial_id, TrialResult(outcome=Outcome.SET_ASIDE, message=Outcome.SET_ASIDE.sentence))
-                return aside
+                self.broker.measured(number, message)
+                return False
             case Report():
                 stop = self.broker.report(number, message.step, message.metrics)
                 if stop:

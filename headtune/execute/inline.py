@@ -57,8 +57,8 @@ class _Direct:
     broker: Broker
     number: int
 
-    def measured(self, measurement: Measurement) -> bool:
-        return self.broker.measured(self.number, measurement)
+    def measured(self, measurement: Measurement) -> None:
+        self.broker.measured(self.number, measurement)
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:
         self.broker.beat()

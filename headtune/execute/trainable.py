@@ -118,9 +118,8 @@ class _TuneChannel:
     def __init__(self) -> None:
         self.ended = False
 
-    def measured(self, measurement: Measurement) -> bool:
+    def measured(self, measurement: Measurement) -> None:
         self._send(measurement)
-        return False
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:
         self._send(Report(step, dict(metrics)))

@@ -65,7 +65,7 @@ def _draw(axes: Axes, trial: TrialRecord, row: FrontRow | None) -> None:
     alone = "." if len(shown) == 1 else ""
     width, depth = (0.9, 2) if row is None else (1.3, 3)
     axes.plot(steps, shown, color=colour, linewidth=width, marker=alone, zorder=depth)
-    if trial.outcome in (Outcome.STOPPED, Outcome.PAUSED):
+    if trial.outcome is Outcome.STOPPED:
         axes.plot(steps[-1:], shown[-1:], color=colour, marker="x", markersize=5, zorder=4)
 
 
@@ -75,7 +75,7 @@ def _draw_legend(figure: Figure, trials: Sequence[TrialRecord], named: Sequence[
     marks = {mark_of(row).words: mark_of(row).colour for row in last_first if row.plan in drawn}
     handles = [Line2D([], [], color=colour, linewidth=1.8, label=words) for words, colour in marks.items()]
     handles.append(Line2D([], [], color=_QUIET_LINE, linewidth=1.2, label="other trials" if named else "trials"))
-    if any(trial.outcome in (Outcome.STOPPED, Outcome.PAUSED) for trial in trials):
+    if any(trial.outcome is Outcome.STOPPED for trial in trials):
         handles.append(Line2D([], [], color=_QUIET_LINE, marker="x", linestyle="", label="stopped early here"))
     figure.legend(handles=handles, loc="outside lower left", ncols=3, columnspacing=2.2, handletextpad=0.7)
 

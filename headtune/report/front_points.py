@@ -16,7 +16,7 @@ class Standing(StrEnum):
     FINISHED = "trained to the end, one seed"
     STOPPED = "stopped early, at its last report"
     INFEASIBLE = "breaks a constraint"
-    UNTRAINED = "measured and not trained"
+    UNTRAINED = "breaks a constraint, so not trained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +85,8 @@ def _standing(trial: TrialRecord, trained: bool) -> Standing | None:
     match trial.outcome:
         case Outcome.OK:
             return Standing.FINISHED if trial.feasible else Standing.INFEASIBLE
-        case Outcome.STOPPED | Outcome.PAUSED:
+        case Outcome.STOPPED:
             return Standing.STOPPED
-        case Outcome.SET_ASIDE:
-            return Standing.UNTRAINED
         case Outcome.INFEASIBLE:
             return Standing.INFEASIBLE if trained else Standing.UNTRAINED
         case _:
@@ -98,7 +96,6 @@ def _standing(trial: TrialRecord, trained: bool) -> Standing | None:
 def _value(record: StudyRecord, trial: TrialRecord, metric: str) -> float | None:
     quality = quality_objective(record)
     value = trial.metrics.get(metric, math.nan)
-    unfinished = trial.outcome in (Outcome.STOPPED, Outcome.PAUSED)
-    if math.isnan(value) and unfinished and quality is not None and quality.metric == metric:
+    if math.isnan(value) and trial.outcome is Outcome.STOPPED and quality is not None and quality.metric == metric:
         value = trial.curve[-1][1] if trial.curve else math.nan
     return value if math.isfinite(value) else None

@@ -11,8 +11,6 @@ from headtune.trial.record import TrialRecord
 OUTCOME_WORDS = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early",
-    Outcome.PAUSED: "paused",
-    Outcome.SET_ASIDE: "set aside",
     Outcome.INFEASIBLE: "breaks a constraint",
     Outcome.DIVERGED: "diverged",
     Outcome.OUT_OF_MEMORY: "out of memory",
@@ -55,8 +53,6 @@ def tally_sentence(record: StudyRecord) -> str:
     head = f"{count(trained, 'trial')} trained of {record.trials_asked:,} asked for"
     said = {
         Outcome.STOPPED: "of these stopped early",
-        Outcome.PAUSED: "of these paused",
-        Outcome.SET_ASIDE: "more measured and set aside",
         Outcome.INFEASIBLE: "more broke a constraint and cost no training",
         Outcome.DIVERGED: "diverged",
         Outcome.OUT_OF_MEMORY: "ran out of memory",

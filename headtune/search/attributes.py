@@ -25,15 +25,10 @@ _SUPERSEDED = ("stale", "lost")
 _STATES = {
     Outcome.OK: TrialState.COMPLETE,
     Outcome.STOPPED: TrialState.PRUNED,
-    Outcome.SET_ASIDE: TrialState.PRUNED,
     Outcome.INFEASIBLE: TrialState.PRUNED,
 }
 
-_WAITING = (Outcome.PAUSED.value, Outcome.SET_ASIDE.value)
-
 _MADE_OF = "training"
-
-_UNTIL = "until"
 
 CONSTRAINTS = "constraints"
 """The one key that both Optuna and its dashboard read; a list, so that the order is fixed."""
@@ -44,8 +39,8 @@ def state_of(outcome: Outcome) -> TrialState:
     return _STATES.get(outcome, TrialState.FAIL)
 
 
-def born(record: TrialRecord, until: int | None) -> dict[str, Any]:
-    """What is known of a trial when it starts, and the report after which it is to pause."""
+def born(record: TrialRecord) -> dict[str, Any]:
+    """What is known of a trial when it starts."""
     made_of = {
         "key": Draft.of(record).key,
         "label": record.label,
@@ -55,24 +50,8 @@ def born(record: TrialRecord, until: int | None) -> dict[str, Any]:
         "seed": record.seed,
         "in_space": record.in_space,
     }
-    found: dict[str, Any] = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of}
-    found |= {"seconds": dict(record.seconds)} | ({} if until is None else {_UNTIL: until})
+    found = {"kind": record.kind, "heads": record.plan.label, _MADE_OF: made_of, "seconds": dict(record.seconds)}
     return found | ({"label": record.label} if record.label else {})
-
-
-def waiting(record: TrialRecord, outcome: Outcome) -> dict[str, Any]:
-    """What is known of a trial that was paused or set aside, and may be gone on with; to Optuna it still runs."""
-    return {"seconds": dict(record.seconds), "reason": record.message, "outcome": outcome.value}
-
-
-def resumed(until: int | None) -> dict[str, Any]:
-    """The same when it goes on."""
-    return {"reason": "", "outcome": "", _UNTIL: until}
-
-
-def waits(trial: FrozenTrial) -> bool:
-    """Whether the trial waits to be gone on with."""
-    return not trial.state.is_finished() and trial.user_attrs.get("outcome") in _WAITING
 
 
 def known(measurement: Measurement) -> dict[str, Any]:
@@ -124,7 +103,6 @@ def draft_of(trial: FrozenTrial) -> Draft:
         repeat=made_of["repeat"],
         curve=curve_of(trial),
         in_space=made_of.get("in_space", True),
-        until=trial.user_attrs.get(_UNTIL),
     )
 
 
@@ -164,6 +142,6 @@ def record_of(trial: FrozenTrial) -> TrialRecord:
 def _outcome(trial: FrozenTrial) -> Outcome | None:
     """The outcome that was written; for a trial that someone else ended, what its state says."""
     if not trial.state.is_finished():
-        return Outcome(trial.user_attrs["outcome"]) if waits(trial) else None
+        return None
     by_state = {TrialState.COMPLETE: Outcome.OK, TrialState.PRUNED: Outcome.STOPPED}
     return Outcome(trial.user_attrs.get("outcome", by_state.get(trial.state, Outcome.CRASHED)))

@@ -62,14 +62,13 @@ class TrialBook:
         record: TrialRecord,
         values: Mapping[str, Any],
         distributions: Mapping[str, BaseDistribution],
-        until: int | None = None,
     ) -> TrialRecord:
         """Add a running trial; the record comes back with its number and its start."""
         trial = create_trial(
             state=TrialState.RUNNING,
             params=dict(values),
             distributions={name: distributions[name] for name in values},
-            user_attrs=attributes.born(record, until),
+            user_attrs=attributes.born(record),
         )
         with told():
             trial_id = self._storage.create_new_trial(self._study_id, trial)
@@ -100,21 +99,10 @@ class TrialBook:
             self._storage.set_trial_intermediate_value(trial_id, step, value)
         return replace(record, curve=tuple(sorted({**dict(record.curve), step: value}.items())))
 
-    def wait(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
-        """Let a running trial wait, paused or set aside."""
-        self._set(self._ids[record.number], attributes.waiting(record, outcome))
-        return replace(record, outcome=outcome)
-
-    def resume(self, record: TrialRecord, until: int | None) -> TrialRecord:
-        """Let a trial that waits run on."""
-        self._ids.setdefault(record.number, self._id_of(record.number))
-        self._set(self._ids[record.number], attributes.resumed(until))
-        return replace(record, outcome=None, message="")
-
     def finish(self, record: TrialRecord, outcome: Outcome) -> TrialRecord:
-        """End a trial that runs or waits; the record comes back as the storage has it now."""
+        """End a running trial; the record comes back as the storage has it now."""
         values = [float(record.metrics[goal.metric]) for goal in self.objectives] if outcome is Outcome.OK else None
-        trial_id = self._ids.pop(record.number, None) or self._id_of(record.number)
+        trial_id = self._ids.pop(record.number)
         self._set(trial_id, attributes.ended(record, outcome))
         with _writing():
             self._storage.set_trial_state_values(trial_id, attributes.state_of(outcome), values)
@@ -131,9 +119,8 @@ class TrialBook:
     def release(self, message: str) -> None:
         """Let no trial run on: those that ran are started again, or count as crashed after too many attempts."""
         unended = self._trials((TrialState.RUNNING, TrialState.WAITING))
-        running = [trial for trial in unended if not attributes.waits(trial)]
-        trials = self._trials() if running else []
-        for trial in running:
+        trials = self._trials() if unended else []
+        for trial in unended:
             self._ids[trial.number] = self._id_of(trial.number)
             key = attributes.key_of(trial)
             if _fruitless([attempt for attempt in _attempts(trials) if attributes.key_of(attempt) == key]) < ATTEMPTS:
@@ -163,11 +150,7 @@ def _records(trials: Sequence[FrozenTrial]) -> tuple[TrialRecord, ...]:
 
 def _attempts(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that run, and those that lost their driver or worker."""
-    return [
-        trial
-        for trial in trials
-        if attributes.superseded(trial) or not (trial.state.is_finished() or attributes.waits(trial))
-    ]
+    return [trial for trial in trials if attributes.superseded(trial) or not trial.state.is_finished()]
 
 
 def _fruitless(attempts: Sequence[FrozenTrial]) -> int:

@@ -14,7 +14,6 @@ from headtune.search.ledger import Ledger
 from headtune.search.proposer import Proposer
 from headtune.search.search_rules import SearchRules
 from headtune.search.stopping import should_stop, stoppable
-from headtune.search.surrogate import pauses_of
 from headtune.trial import (
     Measurement,
     Observer,
@@ -77,8 +76,6 @@ class SearchBroker:
             sampler=rules.sampler,
             trials=rules.trials,
             seed=rules.seed,
-            epochs=rules.epochs,
-            concurrent=rules.concurrent,
         )
         self._course = Course(ledger.book(rules.limits), rules.seed, rules.epochs, self._observer)
         params = baseline_values(rules.params)
@@ -97,7 +94,6 @@ class SearchBroker:
         self._ending = ""
         self._misfit = self._misplaced = ""
         self._sampler = ""
-        self._saves = ledger.recall("saves") is not False
         self._observer.plan(rules.trials, self._tally().trained)
         self._observer.earlier(self._course.ended)
         self._charted = rules.trials * len(self._codec.distributions) <= _CHARTED
@@ -145,19 +141,9 @@ class SearchBroker:
         request = self._begin(draft, time.perf_counter() - began)
         return request if twin is None else replace(request, measurement=twin.measurement)
 
-    def measured(self, number: int, measurement: Measurement) -> bool:
-        """Remember what is known of a trial before it trains; ``True``: others promise more now, so set it aside.
-
-        So many may be set aside as were trained: a forecast that is always wrong would else train nothing.
-        """
-        record = self._course.measured(number, measurement)
-        if record is None or record.kind != "search" or not record.feasible or not self._steers:
-            return False
-        waits = [one.outcome for one in self._course.ended].count(Outcome.SET_ASIDE)
-        if waits >= self._tally().trained or self._course.resumed(number):
-            return False
-        records = [replace(one, outcome=Outcome.SET_ASIDE) if one is record else one for one in self._course.records]
-        return not self._proposer.stands(records, number)
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Remember what is known of a trial before it trains."""
+        self._course.measured(number, measurement)
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
         """Remember a report; ``True`` means: stop the trial now. A report of a trial that has ended is no news."""
@@ -179,7 +165,6 @@ class SearchBroker:
         self._course.finish(number, result)
         if result.outcome is Outcome.OK:
             self._misfit = ""
-            self._resumable(result.resumable)
         elif result.unfit and self._tally().trained == 0:
             self._misfit = self._misfit or result.message
         self._spend(force=True)
@@ -188,51 +173,27 @@ class SearchBroker:
         """A trial lost its worker: it is tried again before anything else, at most twice."""
         self._course.lost(number, reason)
 
-    def close(self) -> None:
-        """Let no trial wait any more: nothing is gone on with after the search."""
-        self._course.close()
-
     def beat(self) -> None:
         """Keep the lease on the study, and count the seconds."""
         self._ledger.beat()
         self._spend()
 
     def _begin(self, draft: Draft, ask_s: float) -> TrialRequest:
-        if draft.number is not None:
-            return self._course.resume(draft)
         encoded = self._codec.encode(draft.plan, draft.params) or {}
         values, distributions = self._codec.readable(encoded) if self._charted else ({}, {})
         return self._course.start(draft, values, distributions, {"ask": ask_s})
 
     @property
-    def _steers(self) -> bool:
-        """Whether the sampler itself decides what each training is worth."""
-        return self._sampler == "ehvi" and self._rules.pauses
+    def _stops(self) -> bool:
+        """Whether hopeless trials are stopped: no longer where each plan was chosen as worth its whole training.
 
-    @property
-    def _pauses(self) -> bool:
-        """Whether a training may end before its last epoch and go on from there."""
-        return self._rules.stop_early and self._rules.pauses and self._saves
-
-    @property
-    def _many(self) -> bool:
-        """Whether so many trials run at once that the sampler would have them pause."""
-        return bool(pauses_of(self._rules.epochs, self._rules.concurrent))
-
-    def _resumable(self, saves: bool) -> None:
-        """Where a training that pauses would begin anew, none pauses: hopeless ones are stopped instead."""
-        if saves == self._saves:
-            return
-        self._saves = saves
-        self._ledger.remember("saves", saves)
-        if not saves and self._rules.stop_early and self._rules.pauses and self._many:
-            self._observer.note(
-                "no training pauses, since none would go on from where it was: the task does not ask run.restore(), or "
-                "the study has no output folder; hopeless trainings are stopped early instead"
-            )
+        Curves of plans alone cross up to their last epochs, and a plan that was given up wrongly costs more than what
+        its last epochs do; a bad learning rate shows early.
+        """
+        return self._rules.stop_early and (self._sampler != "ehvi" or bool(self._rules.params))
 
     def _hopeless(self, trial: TrialRecord, step: int) -> bool:
-        if trial.kind != "search" or not self._rules.stop_early or (self._steers and (self._pauses or not self._many)):
+        if trial.kind != "search" or not self._stops:
             return False
         return should_stop(trial, step, self._course.records, self._objectives, self._rules.epochs)
 
@@ -250,8 +211,7 @@ class SearchBroker:
             if self._awaited:
                 return Signal.WAIT
             self._freeze_reference()
-        fresh = self._fresh(self._rules.trials - tally.trained) if room > 0 else None
-        found = fresh or self._proposer.resume(self._course.records)
+        found = self._fresh(self._rules.trials - tally.trained) if room > 0 else None
         if found is not None:
             return found
         if self._course.running:
@@ -271,10 +231,9 @@ class SearchBroker:
         if choice.name != self._sampler:
             self._sampler = choice.name
             self._observer.note(str(choice))
-        return self._proposer.propose(records, choice, pauses=self._pauses)
+        return self._proposer.propose(records, choice)
 
     def _end(self, why: str) -> Signal:
-        self.close()
         if why and why != self._ending:
             self._observer.note(f"the search ends here: {why}")
         self._ending = why
@@ -297,11 +256,10 @@ class SearchBroker:
         outcomes = [record.outcome for record in self._course.ended if record.outcome is not None]
         trained = sum(outcome.trained for outcome in outcomes)
         infeasible = outcomes.count(Outcome.INFEASIBLE)
-        free = infeasible + outcomes.count(Outcome.SET_ASIDE)
         return Tally(
             trained=trained,
             infeasible=infeasible,
-            failed=len(outcomes) - trained - free,
+            failed=len(outcomes) - trained - infeasible,
             running=len(self._course.running),
             elapsed_s=self._earlier_s + time.monotonic() - self._began,
         )

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from optuna.distributions import BaseDistribution
 
@@ -21,8 +21,6 @@ LOSSES = 3
 
 _log = logging.getLogger(__name__)
 
-_LEFT = "stopped early: its remaining epochs promised less than other plans"
-
 
 @dataclass(slots=True)
 class _Flight:
@@ -32,12 +30,6 @@ class _Flight:
     draft: Draft
     wild: str | None = None
     stopping: bool = False
-
-    @property
-    def due(self) -> bool:
-        """Whether it has come to the report after which it is to pause."""
-        until, curve = self.draft.until, self.record.curve
-        return until is not None and bool(curve) and curve[-1][0] >= until
 
 
 @dataclass(slots=True)
@@ -111,31 +103,17 @@ class Course:
             seconds=seconds or {},
             in_space=draft.in_space,
         )
-        record = self.book.begin(record, values or {}, distributions or {}, draft.until)
-        return self._fly(record, draft)
-
-    def resume(self, draft: Draft) -> TrialRequest:
-        """Let the trial that the draft names, which waits, go on."""
-        assert draft.number is not None
-        return self._fly(self.book.resume(self._ended.pop(draft.number), draft.until), draft)
-
-    def _fly(self, record: TrialRecord, draft: Draft) -> TrialRequest:
+        record = self.book.begin(record, values or {}, distributions or {})
         self._flights[record.number] = _Flight(record, draft)
         self.observer.trial(record)
         return draft.request(record.number, study_seed=self.seed, epochs=self.epochs)
 
-    def measured(self, number: int, measurement: Measurement) -> TrialRecord | None:
-        """Write down what is known before training; ``None`` for a trial that has ended."""
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Write down what is known before training."""
         flight = self._flights.get(number)
-        if flight is None:
-            return None
-        flight.record = self.book.measured(flight.record, measurement)
-        self.observer.trial(flight.record)
-        return flight.record
-
-    def resumed(self, number: int) -> bool:
-        """Whether the running trial waited before."""
-        return self._flights[number].draft.number is not None
+        if flight is not None:
+            flight.record = self.book.measured(flight.record, measurement)
+            self.observer.trial(flight.record)
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> TrialRecord | None:
         """Write down a report; ``None`` where there is nothing to go on with: the trial has ended, or it diverged."""
@@ -161,26 +139,12 @@ class Course:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        due = flight.due and not flight.stopping
-        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping or due)
-        if outcome is Outcome.STOPPED and due:
-            record, outcome = replace(record, message=_paused(record)), Outcome.PAUSED
-        waits = outcome in (Outcome.PAUSED, Outcome.SET_ASIDE)
-        record = self.book.wait(record, outcome) if waits else self.book.finish(record, outcome)
-        self._ended[number] = record
+        record, outcome = judge(flight.record, result, self.book.objectives, flight.wild, asked=flight.stopping)
+        record = self._ended[number] = self.book.finish(record, outcome)
         if result.detail:
             _log.info("%s: %s\n%s", record.title, record.message, result.detail)
         self.observer.trial(record)
         return record
-
-    def close(self) -> None:
-        """Nothing is gone on with any more: end every trial that waits."""
-        for record in self.ended:
-            if record.outcome is Outcome.PAUSED:
-                self._ended[record.number] = self.book.finish(replace(record, message=_LEFT), Outcome.STOPPED)
-                self.observer.trial(self._ended[record.number])
-            elif record.outcome is Outcome.SET_ASIDE:
-                self._ended[record.number] = self.book.finish(record, Outcome.SET_ASIDE)
 
     def mislaid(self, number: int, result: TrialResult) -> None:
         """Leave the trial's training to be started again where it belongs: it says nothing of its plan."""
@@ -202,7 +166,7 @@ class Course:
             return
         del self._flights[number]
         self.book.supersede(number, "lost", reason)
-        self.again.appendleft(replace(Draft.of(flight.record), until=flight.draft.until))
+        self.again.appendleft(Draft.of(flight.record))
         self.observer.note(f"{flight.record.title} lost its worker ({reason}); it is started again")
 
     def _resume_curve(self, flight: _Flight, step: int) -> None:
@@ -211,9 +175,3 @@ class Course:
         for early, value in earlier:
             if early < step:
                 flight.record = self.book.reported(flight.record, early, value)
-
-
-def _paused(record: TrialRecord) -> str:
-    """Why it waits, and how far it came."""
-    step, value = record.curve[-1]
-    return f"paused after report {step} with {value:.4g}; it goes on if its end promises more than other plans do"

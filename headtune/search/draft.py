@@ -22,8 +22,6 @@ class Draft:
 
     Attributes:
         curve: what an earlier attempt reported, for an attempt that goes on from its checkpoint.
-        until: report after which it pauses; ``None`` to train to the end.
-        number: of the paused trial that goes on; ``None`` for a new trial.
     """
 
     kind: Kind
@@ -33,12 +31,10 @@ class Draft:
     repeat: int = 0
     curve: tuple[tuple[int, float], ...] = ()
     in_space: bool = True
-    until: int | None = None
-    number: int | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> "Draft":
-        """The draft that *record* was made of, to be trained to the end."""
+        """The draft that *record* was made of."""
         return cls(
             kind=record.kind,
             label=record.label,
@@ -66,7 +62,6 @@ class Draft:
             seed=trial_seed(study_seed, self.repeat),
             epochs=epochs,
             key=self.key,
-            until=self.until,
         )
 
 

@@ -50,7 +50,7 @@ def judge(
         message=_short(message),
         metrics=metrics,
         test_metrics=dict(result.test_metrics),
-        seconds=_sum(record.seconds, result.seconds),
+        seconds={**record.seconds, **result.seconds},
     )
     return ended, outcome
 
@@ -63,11 +63,6 @@ def not_finite(metrics: Mapping[str, float], objectives: Sequence[Objective]) ->
         if goal.metric in metrics and not abs(metrics[goal.metric]) <= BEYOND
     ]
     return f"{Outcome.DIVERGED.sentence}: {', '.join(wild)}" if wild else None
-
-
-def _sum(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by phase: a trial that paused has gone through some of them twice."""
-    return {phase: before.get(phase, 0.0) + now.get(phase, 0.0) for phase in {**before, **now}}
 
 
 def _checked(metrics: Mapping[str, float], objectives: Sequence[Objective]) -> tuple[Outcome, str] | None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -34,8 +33,6 @@ class Proposer:
         sampler: who is asked.
         trials: of the whole study.
         seed: the study's.
-        epochs: of a full training.
-        concurrent: trials at once.
     """
 
     def __init__(
@@ -47,8 +44,6 @@ class Proposer:
         sampler: SamplerName,
         trials: int,
         seed: int,
-        epochs: int,
-        concurrent: int = 1,
     ) -> None:
         if sampler == "grid":
             next(codec.walk())
@@ -58,7 +53,7 @@ class Proposer:
         self._asked = sampler
         self._trials = trials
         self._seed = seed
-        self._surrogate = Surrogate.of(codec, objectives, limits, epochs=epochs, concurrent=concurrent)
+        self._surrogate = Surrogate.of(codec, objectives, limits)
 
     def choose(self, records: Sequence[TrialRecord], left: int) -> Choice:
         """The sampler that proposes after *records*, with *left* trials to go."""
@@ -68,15 +63,14 @@ class Proposer:
             self._asked, unseen=unseen, left=left, trials=self._trials, plain=self._surrogate is not None
         )
 
-    def propose(self, records: Sequence[TrialRecord], choice: Choice, *, pauses: bool = False) -> Draft | None:
+    def propose(self, records: Sequence[TrialRecord], choice: Choice) -> Draft | None:
         """The next training by the chosen sampler; ``None`` when every combination was tried.
 
-        It may pause and go on later, where *pauses* says so and the sampler knows how to. No combination is proposed
-        twice, and no plan that crashed in two trials and was never trained.
+        No combination is proposed twice, and no plan that crashed in two trials and was never trained.
         """
         if choice.name == "ehvi":
-            return self._steered(records, fresh=True, pauses=pauses)
-        seen = {trial_key(record.plan, record.params) for record in records if record.tried}
+            return self._steered(records)
+        seen = {trial_key(record.plan, record.params) for record in records}
         banned = _crashing(records)
         for encoded in self._candidates(choice, records):
             plan, params = self._codec.decode(encoded)
@@ -89,28 +83,17 @@ class Proposer:
         with undisturbed():
             return {} if self._surrogate is None else self._surrogate.believed(records)
 
-    def stands(self, records: Sequence[TrialRecord], number: int) -> bool:
-        """Whether the trial of that number, set aside among *records*, is what is best begun all the same."""
-        draft = self._steered(records, fresh=True)
-        return draft is None or draft.number == number
-
-    def resume(self, records: Sequence[TrialRecord]) -> Draft | None:
-        """The paused training that is worth going on with most; ``None`` where none is."""
-        return self._steered(records, fresh=False)
-
-    def _steered(self, records: Sequence[TrialRecord], *, fresh: bool, pauses: bool = False) -> Draft | None:
-        """The next step by the surrogate: a training to begin, where *fresh* ones may be, or one to go on with."""
+    def _steered(self, records: Sequence[TrialRecord]) -> Draft | None:
+        """What the surrogate would train next."""
         if self._surrogate is None:
             return None
         rng = Random(derive("ask", self._seed, len(records)))
         with undisturbed():
-            move = self._surrogate.move(records, rng, barred=_crashing(records), fresh=fresh, pauses=pauses)
-        if move is None:
+            found = self._surrogate.best(records, rng, barred=_crashing(records))
+        if found is None:
             return None
-        if move.waiting is not None:
-            return replace(Draft.of(move.waiting), until=move.until, number=move.waiting.number)
-        plan, params = self._codec.decode(move.encoded)
-        return Draft(kind="search", plan=plan, params=params, until=move.until)
+        plan, params = self._codec.decode(found)
+        return Draft(kind="search", plan=plan, params=params)
 
     def _candidates(self, choice: Choice, records: Sequence[TrialRecord]) -> Iterator[Encoded]:
         """The sampler's proposals, then combinations near the front, then, where they can be listed, all there are."""
@@ -139,9 +122,7 @@ class Proposer:
         return [found for found in encoded if found is not None]
 
     def _seen_inside(self, records: Sequence[TrialRecord]) -> set[str]:
-        inside = [
-            record for record in records if record.tried and self._codec.encode(record.plan, record.params) is not None
-        ]
+        inside = [record for record in records if self._codec.encode(record.plan, record.params) is not None]
         return {trial_key(record.plan, record.params) for record in inside}
 
 

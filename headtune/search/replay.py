@@ -112,10 +112,9 @@ class ReplayBroker:
         self._begun.add(draft.key)
         return self._course.start(draft)
 
-    def measured(self, number: int, measurement: Measurement) -> bool:
-        """Remember what is known of a trial before it trains; none is set aside."""
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Remember what is known of a trial before it trains."""
         self._course.measured(number, measurement)
-        return False
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
         """Remember a report; ``True``, stop now, only for a trial that diverged or has ended."""

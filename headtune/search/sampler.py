@@ -52,7 +52,7 @@ def choose_sampler(asked: SamplerName, *, unseen: int | None, left: int, trials:
         else f"{_written(unseen)} combinations are untried and {left} trials left"
     )
     if trials <= _GP_TRIALS and plain:
-        return Choice("ehvi", f"{many}; each goes where the front is expected to grow most for its epochs")
+        return Choice("ehvi", f"{many}; each goes where the front is expected to grow most")
     if trials <= _GP_TRIALS:
         return Choice("gp", f"{many}; a Gaussian process learns most from so few")
     return Choice("tpe", f"{many}; beyond {_GP_TRIALS} trials a Gaussian process is too slow")

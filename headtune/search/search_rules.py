@@ -17,8 +17,7 @@ class SearchRules:
         sampler: who proposes.
         trials: to be trained, baselines and stopped ones included; infeasible ones are free.
         epochs: reports of a full training.
-        stop_early: whether trials may be stopped.
-        pauses: whether they may also pause or be set aside, and go on later, as far as the sampler knows how to.
+        stop_early: whether hopeless trials may be stopped.
         concurrent: trials at once.
         seed: the study's.
         timeout_s: wall seconds of the search, over restarts, after which no trial is started; ``None`` for no bound.
@@ -32,7 +31,6 @@ class SearchRules:
     trials: int
     epochs: int
     stop_early: bool = True
-    pauses: bool = True
     concurrent: int = 1
     seed: int = 0
     timeout_s: float | None = None

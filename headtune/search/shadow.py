@@ -98,7 +98,7 @@ def _value(record: TrialRecord, goal: Objective, objectives: Sequence[Objective]
     if record.outcome is Outcome.OK or goal.measured:
         return float(record.metrics.get(goal.metric, worst))
     first_quality = next(other for other in objectives if not other.measured)
-    if record.outcome in (Outcome.STOPPED, Outcome.PAUSED) and goal == first_quality and record.curve:
+    if record.outcome is Outcome.STOPPED and goal == first_quality and record.curve:
         return record.curve[-1][1]
     return worst
 

@@ -144,7 +144,7 @@ class Asking:
             checked = check_and_remember(spec, ledger, Silent())
             setup = prepare(spec, checked, ledger, InlineExecutor(), Silent())
             shortlist = shortlist_of(spec, checked, ledger, setup, InlineExecutor(), Silent())
-            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent(), shortlist, pauses=False)
+            broker = broker_of(spec, checked, ledger, setup, UNBOUNDED, Silent(), shortlist)
         except BaseException:
             ledger.close()
             raise

@@ -119,10 +119,8 @@ def broker_of(
     concurrent: int,
     observer: Observer,
     shortlist: Sequence[HeadPlan] | None = None,
-    *,
-    pauses: bool = True,
 ) -> SearchBroker:
-    """The search's broker, continuing what the ledger holds; a loop of a person's own cannot pause trainings."""
+    """The search's broker, continuing what the ledger holds."""
     rules = SearchRules(
         params=spec.params,
         limits=tuple(setup.constraint_names),
@@ -130,7 +128,6 @@ def broker_of(
         trials=spec.search.trials,
         epochs=spec.search.epochs,
         stop_early=spec.search.stop_early,
-        pauses=pauses,
         concurrent=concurrent,
         seed=spec.seed,
         timeout_s=spec.search.timeout_s,

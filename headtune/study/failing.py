@@ -20,7 +20,7 @@ def nothing_trained(trials: Sequence[TrialRecord], ending: str, output: Path | N
         ending: why the search ended before its trials were trained; empty where it did not.
         output: the study's folder.
     """
-    ended = [trial for trial in trials if trial.outcome is not None and trial.tried]
+    ended = [trial for trial in trials if trial.outcome is not None]
     if not ended:
         return TrialError(
             f"no trial was trained: {ending or 'none was started'}; give it more time (search.timeout in a study file, "

@@ -10,13 +10,11 @@ class Narrator:
     """An observer that writes each phase, note and ended trial as a line on stderr."""
 
     def __init__(self) -> None:
-        self._asked = self._before = 0
-        self._known: set[int] = set()
-        self._done: set[int] = set()
+        self._asked = self._before = self._done = 0
 
     def phase(self, name: str, detail: str = "") -> None:
         """Name the phase."""
-        self._known, self._done = set(), set()
+        self._done = 0
         self.note(f"{name}: {detail}" if detail else name)
 
     def note(self, message: str) -> None:
@@ -28,15 +26,13 @@ class Narrator:
         self._asked, self._before = trials, finished
 
     def earlier(self, records: Sequence[TrialRecord]) -> None:
-        """Nothing to say: they were told when they ended; one that goes on is no other trial."""
-        self._known = {record.number for record in records}
+        """Nothing to say: they were told when they ended."""
 
     def trial(self, record: TrialRecord) -> None:
         """Say how a trial ended."""
         if record.outcome is None:
             return
-        if record.done and record.number not in self._known:
-            self._done.add(record.number)
+        self._done += record.trained
         values = ", ".join(f"{name} {value:.4g}" for name, value in record.metrics.items())
         ending = values if record.outcome.value == "ok" else record.message
-        self.note(f"{record.title}: {ending} [{self._before + len(self._done)} of {self._asked}]")
+        self.note(f"{record.title}: {ending} [{self._before + self._done} of {self._asked}]")

@@ -60,7 +60,6 @@ def _go_on(spec: StudySpec, ledger: Ledger, observer: Observer) -> None:
             raise misfit(broker.misfit)
         if broker.misplaced:
             raise OtherDeviceError(broker.misplaced)
-        broker.close()
         trials = ledger.trials()
         _tidy(setup, trials)
         chosen = _finalists(spec, trials, ledger, broker)

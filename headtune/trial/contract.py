@@ -30,8 +30,8 @@ class Broker(Protocol):
         """The next trial; ``WAIT`` until a running one ends; ``DONE`` when nothing is left to start."""
         ...
 
-    def measured(self, number: int, measurement: Measurement) -> bool:
-        """Remember what is known of trial *number* before it trains; ``True`` means: set it aside, do not train it."""
+    def measured(self, number: int, measurement: Measurement) -> None:
+        """Remember what is known of trial *number* before it trains."""
         ...
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
@@ -54,8 +54,8 @@ class Broker(Protocol):
 class Channel(Protocol):
     """A worker's way to the broker."""
 
-    def measured(self, measurement: Measurement) -> bool:
-        """Send what is known before training; ``True`` means: do not train."""
+    def measured(self, measurement: Measurement) -> None:
+        """Send what is known before training."""
         ...
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:

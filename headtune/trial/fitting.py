@@ -39,7 +39,7 @@ class Fit:
         saved = time.monotonic()
         while training.epoch < run.epochs:
             training.run_epoch()
-            if run.pausing or time.monotonic() - saved >= self.save_every_s:
+            if time.monotonic() - saved >= self.save_every_s:
                 run.save(training.state())
                 saved = time.monotonic()
         if training.best_weights is not None:

@@ -30,7 +30,6 @@ class TrialRequest:
         key: hash of plan, params and repeat; names the trial's checkpoint, so that any rerun resumes it.
         measurement: that of an earlier trial whose model is the same, so that no two trials disagree on what it costs;
             ``None`` where it is still to be measured.
-        until: report after which the training pauses, its state kept; ``None`` to train to the end.
     """
 
     number: int
@@ -43,7 +42,6 @@ class TrialRequest:
     epochs: int
     key: str
     measurement: "Measurement | None" = None
-    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +97,6 @@ class TrialResult:
         unfit: whether it crashed since what the task reports is not what the study asks for, whatever the plan.
         misplaced: whether it crashed since it ran on another device than the study's latencies count on: the plan had
             no chance.
-        resumable: whether the training would have gone on from its checkpoint.
     """
 
     outcome: Outcome
@@ -110,4 +107,3 @@ class TrialResult:
     detail: str = ""
     unfit: bool = False
     misplaced: bool = False
-    resumable: bool = True

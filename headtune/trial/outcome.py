@@ -8,8 +8,6 @@ class Outcome(StrEnum):
 
     OK = "ok"
     STOPPED = "stopped"
-    PAUSED = "paused"
-    SET_ASIDE = "set_aside"
     INFEASIBLE = "infeasible"
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
@@ -22,8 +20,8 @@ class Outcome(StrEnum):
 
     @property
     def trained(self) -> bool:
-        """Whether the trial counts against the number of trials: it was trained, to the end or for a part."""
-        return self in (Outcome.OK, Outcome.STOPPED, Outcome.PAUSED)
+        """Whether the trial counts against the number of trials: it was trained, to the end or until stopped."""
+        return self in (Outcome.OK, Outcome.STOPPED)
 
     @property
     def failed(self) -> bool:
@@ -34,8 +32,6 @@ class Outcome(StrEnum):
 _SENTENCES = {
     Outcome.OK: "trained to the end",
     Outcome.STOPPED: "stopped early: trials that are not slower did better at the same epoch",
-    Outcome.PAUSED: "paused; it goes on if its end promises more than other plans do",
-    Outcome.SET_ASIDE: "set aside once it was measured: other plans promise more, so no epoch was paid",
     Outcome.INFEASIBLE: "breaks a constraint; known before training, so no epoch was paid",
     Outcome.DIVERGED: "reported a value that is not finite",
     Outcome.OUT_OF_MEMORY: "ran out of memory",

@@ -88,16 +88,6 @@ class TrialRecord:
         return self.outcome is not None and self.outcome.trained
 
     @property
-    def done(self) -> bool:
-        """Whether it was trained and does not wait to go on."""
-        return self.trained and self.outcome is not Outcome.PAUSED
-
-    @property
-    def tried(self) -> bool:
-        """Whether it was more than measured: only a trial that was set aside was not."""
-        return self.outcome is not Outcome.SET_ASIDE
-
-    @property
     def failed(self) -> bool:
         """Whether it ended as nobody asked for."""
         return self.outcome is not None and self.outcome.failed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -43,7 +43,6 @@ class Run:
         params: Mapping[str, ParamValue] | None = None,
         channel: Channel | None = None,
         folder: Path | None = None,
-        until: int | None = None,
     ) -> None:
         """Make a run.
 
@@ -54,7 +53,6 @@ class Run:
             params: name → value.
             channel: where reports go; ``None`` prints them.
             folder: where :meth:`save` writes; ``None`` keeps nothing.
-            until: report after which the training is to pause; ``None`` to train to the end.
 
         Raises:
             TaskError: every argument that has no meaning.
@@ -66,7 +64,6 @@ class Run:
                 "device": (device, rules.optional(_device)),
                 "params": (params, rules.optional(rules.a(Mapping, "a mapping of names to values"))),
                 "folder": (folder, rules.optional(rules.path)),
-                "until": (until, rules.optional(rules.count)),
             }
         )
         if problems:
@@ -81,8 +78,6 @@ class Run:
         self._checkpoint = None if folder is None else folder / "checkpoint.pt"
         self._history: list[Mapping[str, float]] = []
         self._process = os.getpid()
-        self._until = until
-        self._saves = False
         self._stopped: StopTrial | None = None
 
     @property
@@ -97,18 +92,8 @@ class Run:
 
     @property
     def stopped(self) -> StopTrial | None:
-        """What :meth:`report` or :meth:`save` raised to end the training, whoever caught it since."""
+        """What :meth:`report` raised to end the training, whoever caught it since."""
         return self._stopped
-
-    @property
-    def resumable(self) -> bool:
-        """Whether the training asked for what an earlier start has saved, and so goes on from there."""
-        return self._saves and self._checkpoint is not None
-
-    @property
-    def pausing(self) -> bool:
-        """Whether the training is to pause here; its next :meth:`save` is its last step for now."""
-        return self._until is not None and len(self._history) >= self._until
 
     def report(self, /, **metrics: float | torch.Tensor) -> None:
         """Tell how good the model is now; the n-th call is step n.
@@ -120,10 +105,8 @@ class Run:
             MetricError: no metric, one that is not a number, or one that headtune measures itself.
             TaskError: in a study, the process is not the one that train was called in.
             Diverged: in a study, a metric is not finite.
-            StopTrial: the study wants no more of this trial, or not yet.
+            StopTrial: the study wants no more of this trial.
         """
-        if self.pausing:
-            self._pause()  # a training that saves now and then had no save since it was to pause
         if self._channel is not None and os.getpid() != self._process:
             raise TaskError("run.report() was called in a process that train forked; report where train was called")
         values = reported_metrics(metrics)
@@ -134,9 +117,8 @@ class Run:
         else:
             self.check_finite(values)
             if self._channel.report(step, values):
-                self._stop(f"stopped by the study at report {step}")
-        if self.pausing and not self._saves:
-            self._pause()
+                self._stopped = StopTrial(f"stopped by the study at report {step}")
+                raise self._stopped
 
     def check_finite(self, metrics: Mapping[str, float]) -> None:
         """Let only finite values pass.
@@ -155,13 +137,10 @@ class Run:
         at all: a kill in mid-write leaves the state before. Keeps nothing in a run without a folder.
 
         Raises:
-            StopTrial: the training is to pause here.
             TaskError: *state* holds what cannot be written.
         """
         if self._checkpoint is not None:
             self._write(self._checkpoint, state)
-        if self.pausing:
-            self._pause()
 
     def _write(self, checkpoint: Path, state: Mapping[str, Any]) -> None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -185,13 +164,11 @@ class Run:
     def restore(self) -> dict[str, Any] | None:
         """The last state saved, its tensors on the CPU; ``None`` in a run that never saved, or without a folder.
 
-        Later reports count on from those that were saved, and the random generators go on from where they were. A
-        training that asks is taken to save too: where it is to pause, it pauses at its next :meth:`save`.
+        Later reports count on from those that were saved, and the random generators go on from where they were.
 
         Raises:
             TrialError: the file is there but cannot be read.
         """
-        self._saves = True
         if self._checkpoint is None or not self._checkpoint.exists():
             return None
         try:
@@ -206,13 +183,6 @@ class Run:
         set_rng_state(kept["rng"])
         state: dict[str, Any] = kept["state"]
         return state
-
-    def _pause(self) -> NoReturn:
-        self._stop(f"paused by the study after report {len(self._history)}")
-
-    def _stop(self, why: str) -> NoReturn:
-        self._stopped = StopTrial(why)
-        raise self._stopped
 
     def clear(self) -> None:
         """Delete what :meth:`save` wrote; called when the trial has ended."""

@@ -83,11 +83,9 @@ class _Trial:
                 measurement = self.clock.time(
                     "measure", lambda: measure_trial(self.setup, task, self.request, model, lane)
                 )
-                aside = self.channel.measured(measurement)
+                self.channel.measured(measurement)
                 if self.request.kind == "search" and not measurement.feasible:
                     return _ended(Outcome.INFEASIBLE, measurement.broken, self.clock)
-                if aside:
-                    return _ended(Outcome.SET_ASIDE, Outcome.SET_ASIDE.sentence, self.clock)
             return self._train(task, model, lane)
 
     def _build(self, task: Task) -> nn.Module:
@@ -101,7 +99,6 @@ class _Trial:
             device=torch.device(self.setup.device),
             channel=self.channel,
             folder=None if self.setup.scratch is None else self.setup.scratch / self.request.key,
-            until=self.request.until,
         )
         seed_everything(self.request.seed)
         handle = lane.attach(model)
@@ -123,7 +120,6 @@ class _Trial:
             metrics=metrics,
             test_metrics=test,
             seconds=self.clock.seconds,
-            resumable=run.resumable,
         )
 
     @contextmanager

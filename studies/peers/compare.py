@@ -66,8 +66,9 @@ def runs(asked: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     """Table, scenario, search and repeat of all that is to be there, every search side by side."""
     searches = LEVERS if asked.levers else dict.fromkeys(SCENARIOS, SEARCHES)
     for repeat, name, scenario in product(range(asked.repeats), asked.tables, searches):
-        for search in asked.only or searches[scenario]:
-            yield name, scenario, search, str(repeat)
+        for search in searches[scenario]:
+            if search in (asked.only or searches[scenario]):
+                yield name, scenario, search, str(repeat)
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -47,7 +47,6 @@ class Setting:
         rules: of the search; trials, concurrent and seed are the comparison's.
         start: what it trains first.
         believes: whether its claims go by the qualities that it believes in, not by those that one seed gave.
-        sets_aside: whether it may measure a plan and leave it for another.
         trainings: what its start costs before anything is trained.
         without: what of headtune is replaced, by its full name, and what by; nothing if ``None``.
     """
@@ -55,7 +54,6 @@ class Setting:
     rules: SearchRules = DEFAULTS
     start: Start = named
     believes: bool = True
-    sets_aside: bool = True
     trainings: int = 0
     without: tuple[str, object] | None = None
 
@@ -92,7 +90,6 @@ class _Theatre:
     played: Played
     broker: SearchBroker
     ledger: Ledger
-    _reached: dict[int, int] = field(default_factory=dict)
 
     def play(self, concurrent: int) -> Played:
         played = self.played
@@ -121,22 +118,14 @@ class _Theatre:
         latency = world.table.latency[plan]
         broken = {} if world.budget is None else {LATENCY.metric: latency - world.budget}
         found = Measurement(metrics={LATENCY.metric: latency}, latency=None, violations=broken)
-        aside = self.broker.measured(request.number, found)
+        self.broker.measured(request.number, found)
         if request.kind == "search" and not world.feasible(plan):
             self.broker.finish(request.number, TrialResult(outcome=Outcome.INFEASIBLE, message=""))
             return
-        if aside and self.setting.sets_aside:
-            self.broker.finish(request.number, TrialResult(outcome=Outcome.SET_ASIDE, message=""))
-            return
         metric, key = world.table.recording.quality.metric, (plan, world.drawn[plan][request.repeat])
-        begun = self._reached.get(request.number, 0)
-        for step, value in list(enumerate(world.table.curves[key], start=1))[begun:]:
+        for step, value in enumerate(world.table.curves[key], start=1):
             yield 1
             if self.broker.report(request.number, step, {metric: value}):
-                self.broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
-                return
-            if step == request.until:
-                self._reached[request.number] = step
                 self.broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
                 return
         final = {metric: world.table.finals[key]}
@@ -152,18 +141,18 @@ class _Theatre:
 HEADTUNE: dict[str, Search] = {"headtune": Setting()}
 """headtune's search as it comes."""
 
+STOPPING = Setting(without=("headtune.search.broker.SearchBroker._stops", True))
+"""Trainings are given up where others were better at the same epoch, as other samplers' are."""
+
 LEVERS: dict[str, dict[str, Search]] = {
     "one at a time": {
         "no uniform plans first": Setting(without=("headtune.search.surrogate.untried.UNIFORM", ())),
         "takes each site alone": Setting(without=("headtune.search.codec.Codec.dimensions", 0)),
         "claims what it saw": Setting(believes=False),
         "starts from nothing": Setting(start=nothing),
-        "stops the hopeless": Setting(replace(DEFAULTS, pauses=False)),
+        "stops the hopeless": STOPPING,
         "starts from a supernet": Setting(start=shared, trainings=TRAININGS),
     },
-    "eight at a time": {
-        "trains all to the end": Setting(replace(DEFAULTS, stop_early=False)),
-        "sets nothing aside": Setting(sets_aside=False),
-    },
+    "eight at a time": {"stops the hopeless": STOPPING},
 }
 """headtune's search with one part changed, by scenario."""

@@ -68,21 +68,8 @@ def test_stopped_trials_count_and_infeasible_and_failed_ones_do_not(progress: Pr
     for number, outcome in enumerate(Outcome):
         progress.trial(started(number))
         progress.trial(ended(started(number), 0.9, 3.0, outcome))
-    assert progress.done == 2, "to the end and stopped; what is paused may go on"
+    assert progress.done == 2, "to the end and stopped"
     assert all(progress.outcomes[outcome] == 1 for outcome in Outcome)
-
-
-def test_a_trial_that_paused_before_this_start_and_goes_on_is_counted_once(progress: Progress) -> None:
-    paused = ended(started(1), 0.9, 3.0, Outcome.PAUSED)
-    progress.plan(10, 1)
-    progress.earlier([paused])
-    progress.trial(started(1))
-    progress.trial(ended(started(1), 0.9, 3.0))
-    progress.trial(started(2))
-    progress.trial(ended(started(2), 0.9, 3.0, Outcome.PAUSED))
-    progress.trial(started(2))
-    progress.trial(ended(started(2), 0.9, 3.0))
-    assert progress.done == 2
 
 
 def test_verification_is_done_when_every_training_has_ended(progress: Progress) -> None:

@@ -37,7 +37,7 @@ class Channel:
         self.heard: list[dict[str, float]] = []
         self._stop_at = stop_at
 
-    def measured(self, measurement: Measurement) -> bool:
+    def measured(self, measurement: Measurement) -> None:
         raise AssertionError("a training measures nothing")
 
     def report(self, step: int, metrics: Any) -> bool:

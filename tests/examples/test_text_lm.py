@@ -36,7 +36,7 @@ class Channel:
     def __init__(self, stop_at: int | None = None) -> None:
         self._stop_at = stop_at
 
-    def measured(self, measurement: Measurement) -> bool:
+    def measured(self, measurement: Measurement) -> None:
         raise AssertionError("a training measures nothing")
 
     def report(self, step: int, metrics: dict[str, float]) -> bool:

@@ -42,9 +42,8 @@ class Diary:
     def propose(self) -> TrialRequest | Signal:
         return self._answers.pop(0)
 
-    def measured(self, number: int, measurement: Measurement) -> bool:
+    def measured(self, number: int, measurement: Measurement) -> None:
         self.told.append(("measured", number))
-        return self._stop
 
     def report(self, number: int, step: int, metrics: Mapping[str, float]) -> bool:
         self.told.append(("report", number, step))
@@ -77,14 +76,6 @@ def test_messages_reach_the_broker_under_the_trial_number_and_the_last_one_ends_
     assert stopper("t1", {MESSAGE: OK})
     assert stopper("t1", {MESSAGE: OK})  # what comes after the end is not told again
     assert broker.told == [("measured", 5), ("report", 5, 1), ("finish", 5, Outcome.OK)]
-
-
-def test_what_is_set_aside_ends_before_it_trains() -> None:
-    broker = Diary(REQUEST, stop=True)
-    bridge = Bridge(broker)
-    bridge.propose("t1")
-    assert bridge.receive("t1", Measurement(metrics={}, latency=None, violations={}))
-    assert broker.told == [("measured", 5), ("finish", 5, Outcome.SET_ASIDE)]
 
 
 def test_a_stop_ends_the_trial_as_stopped() -> None:

@@ -57,9 +57,7 @@ class Problem:
     curve: Callable[[TrialRequest, int], float] = lambda request, step: (
         accuracy(request.plan, request.params) * step / EPOCHS
     )
-    resumable: bool = True
     started: list[TrialRequest] = field(default_factory=list)
-    kept: dict[str, int] = field(default_factory=dict)
 
     def measure(self, request: TrialRequest) -> Measurement:
         time_ms = latency(request.plan)
@@ -70,31 +68,23 @@ class Problem:
         """One trial, one step at a time, ended through the broker."""
         self.started.append(request)
         measurement = self.measure(request)
-        aside = request.kind != "verify" and broker.measured(request.number, measurement)
+        if request.kind != "verify":
+            broker.measured(request.number, measurement)
         yield
         result = self.fail(request)
         if result is None and request.kind == "search" and not measurement.feasible:
             result = TrialResult(outcome=Outcome.INFEASIBLE, message="too slow")
-        if result is None and aside:
-            result = TrialResult(outcome=Outcome.SET_ASIDE, message="")
         if result is not None:
             broker.finish(request.number, result)
             return
-        for step in range(1 + self.kept.get(request.key, 0), self.epochs + 1):
+        for step in range(1, self.epochs + 1):
             value = self.curve(request, step)
             if broker.report(request.number, step, {"val_accuracy": value}):
                 broker.finish(request.number, TrialResult(outcome=Outcome.STOPPED, message=""))
                 return
-            if step == request.until:
-                self.kept[request.key] = step
-                paused = TrialResult(outcome=Outcome.STOPPED, message="", seconds={"train": 0.25})
-                broker.finish(request.number, paused)
-                return
             yield
         final = {"val_accuracy": self.curve(request, self.epochs)}
-        whole = TrialResult(
-            outcome=Outcome.OK, message="", metrics=final, seconds={"train": 0.5}, resumable=self.resumable
-        )
+        whole = TrialResult(outcome=Outcome.OK, message="", metrics=final, seconds={"train": 0.5})
         broker.finish(request.number, whole)
 
 

@@ -38,7 +38,7 @@ def test_every_outcome_has_an_honest_state(outcome: Outcome, state: str) -> None
 
 
 def test_a_person_reads_heads_kind_and_label() -> None:
-    found = attributes.born(RECORD, None)
+    found = attributes.born(RECORD)
     assert (found["kind"], found["label"], found["heads"]) == ("baseline", "rule", "4/2-2")
     assert found["training"]["plan"] == {"a": [4, 2, 8], "b": [2, 2, 8]}
     assert found["training"]["key"] == Draft.of(RECORD).key
@@ -62,7 +62,7 @@ def test_constraints_keep_their_order_and_a_missing_one_is_just_met() -> None:
 
 
 def test_a_running_trial_has_no_outcome() -> None:
-    trial = create_trial(state=TrialState.RUNNING, user_attrs=attributes.born(RECORD, None))
+    trial = create_trial(state=TrialState.RUNNING, user_attrs=attributes.born(RECORD))
     record = attributes.record_of(trial)
     assert isinstance(record.started, datetime)
     assert (record.outcome, record.plan, record.params, record.seconds) == (None, PLAN, {"lr": 0.1}, {"ask": 0.25})
@@ -74,12 +74,12 @@ def test_a_running_trial_has_no_outcome() -> None:
 )
 def test_a_trial_that_someone_else_ended_is_read_by_its_state(state: TrialState, outcome: Outcome) -> None:
     value = 0.5 if state is TrialState.COMPLETE else None
-    trial = create_trial(state=state, value=value, user_attrs=attributes.born(RECORD, None))
+    trial = create_trial(state=state, value=value, user_attrs=attributes.born(RECORD))
     assert attributes.record_of(trial).outcome is outcome
 
 
 def test_attempts_that_do_not_count_and_trials_of_others_are_told_apart() -> None:
-    born = attributes.born(RECORD, None)
+    born = attributes.born(RECORD)
     stale = create_trial(state=TrialState.FAIL, user_attrs={**born, "outcome": "stale"})
     lost = create_trial(state=TrialState.FAIL, user_attrs={**born, "outcome": "lost"})
     crashed = create_trial(state=TrialState.FAIL, user_attrs={**born, "outcome": "crashed"})
@@ -89,6 +89,6 @@ def test_attempts_that_do_not_count_and_trials_of_others_are_told_apart() -> Non
 
 
 def test_a_step_that_is_no_whole_number_is_left_out_of_the_curve() -> None:
-    trial = create_trial(state=TrialState.RUNNING, user_attrs=attributes.born(RECORD, None))
+    trial = create_trial(state=TrialState.RUNNING, user_attrs=attributes.born(RECORD))
     trial.intermediate_values = {2: 0.5, "last": 0.25, None: 1.0, 1.5: 0.1, 1: 0.125}  # type: ignore[dict-item]
     assert attributes.draft_of(trial).curve == attributes.curve_of(trial) == ((1, 0.125), (2, 0.5))

@@ -38,12 +38,3 @@ def test_phases_notes_and_endings_are_lines_and_nothing_goes_to_stdout(capsys: p
         "headtune: trial 1 4-2: acc 0.5123, latency_ms 1.5 [2 of 3]",
         "headtune: trial 2 4-2: raised an error: no [2 of 3]",
     ]
-
-
-def test_a_training_that_pauses_is_done_when_it_has_gone_on_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    narrator = Narrator()
-    narrator.plan(2, 0)
-    narrator.trial(record(0, Outcome.PAUSED, "paused"))
-    narrator.trial(record(0, None))
-    narrator.trial(record(0, Outcome.OK, acc=0.5))
-    assert [line.rpartition("[")[2] for line in capsys.readouterr().err.splitlines()] == ["0 of 2]", "1 of 2]"]

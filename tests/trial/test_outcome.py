@@ -9,8 +9,6 @@ def test_every_way_a_trial_can_end() -> None:
     assert {outcome.value: outcome.sentence for outcome in Outcome} == {
         "ok": "trained to the end",
         "stopped": "stopped early: trials that are not slower did better at the same epoch",
-        "paused": "paused; it goes on if its end promises more than other plans do",
-        "set_aside": "set aside once it was measured: other plans promise more, so no epoch was paid",
         "infeasible": "breaks a constraint; known before training, so no epoch was paid",
         "diverged": "reported a value that is not finite",
         "out_of_memory": "ran out of memory",
@@ -19,7 +17,7 @@ def test_every_way_a_trial_can_end() -> None:
 
 
 def test_what_counts_as_trained() -> None:
-    assert [outcome for outcome in Outcome if outcome.trained] == [Outcome.OK, Outcome.STOPPED, Outcome.PAUSED]
+    assert [outcome for outcome in Outcome if outcome.trained] == [Outcome.OK, Outcome.STOPPED]
 
 
 @pytest.mark.parametrize("outcome", Outcome)

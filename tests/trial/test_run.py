@@ -24,7 +24,7 @@ class Recorder:
         self.reports: list[tuple[int, Mapping[str, float]]] = []
         self._stop_at = stop_at
 
-    def measured(self, measurement: Measurement) -> bool:
+    def measured(self, measurement: Measurement) -> None:
         raise AssertionError("a run measures nothing")
 
     def report(self, step: int, metrics: Mapping[str, float]) -> bool:
@@ -171,46 +171,6 @@ def test_in_a_study_a_value_that_is_not_finite_ends_the_trial(value: float, said
 
 def test_finite_values_pass_the_check() -> None:
     Run(epochs=1).check_finite({"loss": 1e308, "accuracy": 0.0})
-
-
-def test_a_training_that_saves_pauses_with_its_state_saved(tmp_path: Path) -> None:
-    channel = Recorder()
-    run = Run(epochs=5, channel=channel, folder=tmp_path, until=2)
-    assert run.restore() is None
-    ends = []
-    with pytest.raises(StopTrial) as caught:  # noqa: PT012 -- how far it comes is what is tested
-        for epoch in range(5):
-            run.report(loss=5.0 - epoch)
-            ends.append(run.pausing)
-            run.save({"epoch": epoch})
-    assert ends == [False, True]
-    assert str(caught.value) == "paused by the study after report 2"
-    again = Run(epochs=5, channel=channel, folder=tmp_path)
-    assert again.restore() == {"epoch": 1}
-    again.report(loss=3.0)
-    assert channel.reports == [(1, {"loss": 5.0}), (2, {"loss": 4.0}), (3, {"loss": 3.0})]
-
-
-@pytest.mark.parametrize(("asks", "has_folder"), [(True, True), (True, False), (False, True)])
-def test_a_training_goes_on_later_if_it_asks_and_something_is_kept(
-    tmp_path: Path, asks: bool, has_folder: bool
-) -> None:
-    run = Run(epochs=5, folder=tmp_path if has_folder else None)
-    if asks:
-        run.restore()
-    assert run.resumable == (asks and has_folder)
-
-
-@pytest.mark.parametrize("saves", [False, True], ids=["never", "seldom"])
-def test_a_training_that_does_not_save_now_pauses_all_the_same(saves: bool) -> None:
-    channel = Recorder()
-    run = Run(epochs=5, channel=channel, until=2)
-    if saves:
-        run.restore()
-    with pytest.raises(StopTrial, match="paused by the study after report 2"):  # noqa: PT012 -- as above
-        for epoch in range(5):
-            run.report(loss=float(epoch))
-    assert [step for step, _ in channel.reports] == [1, 2]
 
 
 def test_a_state_comes_back_in_a_new_run(tmp_path: Path) -> None:

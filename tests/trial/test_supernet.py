@@ -144,8 +144,7 @@ def test_one_plan_in_the_space_trains_as_an_ordinary_training_does() -> None:
     reports: list[float] = []
 
     class Channel:
-        def measured(self, measurement: object) -> bool:
-            return False
+        def measured(self, measurement: object) -> None: ...
 
         def report(self, step: int, metrics: dict[str, float]) -> bool:
             reports.append(metrics["quality"])

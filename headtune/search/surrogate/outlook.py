@@ -113,7 +113,7 @@ class Outlook:
         """Trainings that were begun and are not finished, by the last report of each."""
         groups: dict[int, list[Seen]] = {}
         for one in self.seen:
-            if one.record.curve and one.record.outcome in (None, Outcome.PAUSED, Outcome.STOPPED):
+            if one.record.curve and one.record.outcome in (None, Outcome.STOPPED):
                 groups.setdefault(one.record.curve[-1][0], []).append(one)
         return groups
 

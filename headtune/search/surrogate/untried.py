@@ -5,7 +5,7 @@ from random import Random
 
 from headtune.heads import HeadPlan
 from headtune.search.codec import Codec, Encoded
-from headtune.search.surrogate.outlook import Outlook, Seen
+from headtune.search.surrogate.outlook import Outlook
 
 UNIFORM = (0.0, 0.25, 0.5, 0.75, 1.0)
 """How far up the scale of every site the first plans lie: what heads are worth is learnt before where they are."""
@@ -17,7 +17,7 @@ _NEAR = 1000
 
 
 def untried(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
-    """Combinations that were never tried, or set aside by a search that has ended.
+    """Combinations that were never tried.
 
     While uniform plans are among them that are more likely allowed than not, these alone.
 
@@ -26,19 +26,18 @@ def untried(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list
         barred: plans that are not to be begun.
         rng: draws combinations where there are too many to list.
     """
-    known = [one for one in outlook.seen if one.record.tried or one.record.ended is None]
-    return _uniform(outlook, known, barred, rng) or _others(outlook, known, barred, rng)
+    return _uniform(outlook, barred, rng) or _others(outlook, barred, rng)
 
 
-def _uniform(outlook: Outlook, known: Sequence[Seen], barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
-    tried = {one.record.plan for one in known} | set(barred)
+def _uniform(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
+    tried = {one.record.plan for one in outlook.seen} | set(barred)
     every = [outlook.codec.uniform(share, rng) for share in UNIFORM]
     new = [code for code in every if outlook.codec.decode(code)[0] not in tried]
     return [code for code, chance in zip(new, outlook.allowed(new), strict=True) if chance > 0.5] if new else []
 
 
-def _others(outlook: Outlook, known: Sequence[Seen], barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
-    tried = {tuple(one.encoded.items()) for one in known}
+def _others(outlook: Outlook, barred: Collection[HeadPlan], rng: Random) -> list[Encoded]:
+    tried = {tuple(one.encoded.items()) for one in outlook.seen}
     every = candidates(outlook.codec, [one.encoded for one in outlook.finished], rng)
     new = [code for code in every if tuple(code.items()) not in tried]
     return [code for code in new if outlook.codec.decode(code)[0] not in barred] if barred else new

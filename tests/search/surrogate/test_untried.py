@@ -73,12 +73,6 @@ def test_a_uniform_plan_that_will_break_a_limit_is_not_waited_for(kit: ModuleTyp
     assert len(left) == 256 - 5, "all that was not tried, whatever its promise"
 
 
-def test_what_waits_is_not_begun_again(kit: ModuleType) -> None:
-    codec = Codec(kit.space_of(), {})
-    aside = record(kit, 0, 8, 8, 8, 8, outcome=Outcome.SET_ASIDE)
-    assert (8,) * 4 not in begun(kit, codec, [aside])
-
-
 def test_a_small_space_is_thought_about_as_a_whole(kit: ModuleType) -> None:
     every = candidates(Codec(kit.space_of(), {}), [], Random(0))
     assert len({tuple(code.items()) for code in every}) == 256
