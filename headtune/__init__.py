@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headtune._lazy import lazy
 
 if TYPE_CHECKING:
-    from headtune.diagnose import importance
+    from headtune.diagnose import Redundancy, importance, redundancy
     from headtune.errors import HeadtuneError, Infeasible, StopTrial
     from headtune.heads import (
         AttentionSite,
@@ -51,6 +51,7 @@ __all__ = [
     "Limit",
     "Objective",
     "ParetoFront",
+    "Redundancy",
     "Resources",
     "Run",
     "SearchSpace",
@@ -69,6 +70,7 @@ __all__ = [
     "measure",
     "merge_kv",
     "prune",
+    "redundancy",
     "save",
     "sites",
     "suggest",
@@ -77,7 +79,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "headtune.diagnose": ("importance",),
+    "headtune.diagnose": ("Redundancy", "importance", "redundancy"),
     "headtune.errors": ("HeadtuneError", "Infeasible", "StopTrial"),
     "headtune.heads": (
         *("AttentionSite", "HeadCount", "HeadDimConstraint", "HeadMask", "HeadPlan", "HeadRange", "Limit"),

@@ -1,28 +1,29 @@
 """What a loss hands to the model."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from headtune.diagnose.arguments import Loss
 from headtune.errors import TaskError
 from headtune.surgery import Inputs
 from headtune.surgery.inputs import own_copy
 
 
-def forward_inputs(model: nn.Module, batch: object, loss: Callable[[nn.Module, Any], Tensor]) -> Inputs:
+def forward_inputs(what: str, model: nn.Module, batch: object, loss: Loss, *, instead: str) -> Inputs:
     """The arguments with which *loss* first calls *model* for *batch*, seen as it does.
 
     Raises:
-        TaskError: it does not call the model, or in a way that no names of parameters tell.
+        TaskError: it does not call the model, or in a way that no names of parameters tell: *what* fails, and what to
+            give *instead*.
     """
     seen: list[Inputs] = []
 
     def see(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if not seen:
-            seen.append(own_copy(_arguments(module, args, kwargs)))  # as they are before forward writes into them
+            given = _arguments(module, args, kwargs, what, instead)
+            seen.append(own_copy(given))  # as they are before forward writes into them
 
     handle = model.register_forward_pre_hook(see, with_kwargs=True)
     try:
@@ -32,13 +33,15 @@ def forward_inputs(model: nn.Module, batch: object, loss: Callable[[nn.Module, A
         handle.remove()
     if not seen:
         raise TaskError(
-            f"importance: loss never calls model(…) itself, so the inputs of {type(model).__name__} are unknown; "
-            "give inputs=…, the arguments of its forward"
+            f"{what}: loss never calls model(…) itself, so the inputs of {type(model).__name__} are unknown; "
+            f"{instead}, the arguments of its forward"
         )
     return seen[0]
 
 
-def _arguments(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Inputs:
+def _arguments(
+    module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], what: str, instead: str
+) -> Inputs:
     if not kwargs:
         return args
     if not args:
@@ -47,7 +50,7 @@ def _arguments(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, ob
     named = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(named) < len(args):
         raise TaskError(
-            f"importance: loss calls {type(module).__name__} with arguments without names beside named ones; "
-            "give inputs=…, the arguments of its forward"
+            f"{what}: loss calls {type(module).__name__} with arguments without names beside named ones; "
+            f"{instead}, the arguments of its forward"
         )
     return dict(zip(named, args, strict=True)) | kwargs

@@ -3,30 +3,27 @@
 H heads.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-import headtune.rules as rules
+from headtune.diagnose.arguments import Batches, Loss, check_arguments, first_and_rest
 from headtune.diagnose.blocks import blocks, wired
 from headtune.diagnose.forward_inputs import forward_inputs
-from headtune.errors import InputError, TaskError
+from headtune.errors import TaskError
 from headtune.surgery import Inputs, gated
 from headtune.surgery.refusals import check_workable
 from headtune.surgery.snapshot import evaluating
 from headtune.surgery.wiring import Wiring
 from headtune.surgery.writing import values_kept
 
-Loss = Callable[[nn.Module, Any], Tensor]
-"""``(model, batch) -> scalar tensor``."""
-
 
 def importance(
     model: nn.Module,
-    batches: Iterable[Any] | Callable[[], Iterable[Any]],
+    batches: Batches,
     loss: Loss,
     *,
     inputs: Inputs | None = None,
@@ -54,14 +51,10 @@ def importance(
         SurgeryError: a block is none, or its heads cannot be told apart (every reason).
     """
     check_workable(model)
-    _check_arguments(batches, loss, paths)
-    rest = iter(_these(batches() if callable(batches) else batches))
-    nothing = object()
-    first = next(rest, nothing)
-    if first is nothing:
-        raise TaskError("importance: there is no batch; give at least one")
+    check_arguments("importance", batches, loss, paths, needs_loss=True)
+    first, rest = first_and_rest("importance", batches)
     with torch.inference_mode(False), evaluating(model), values_kept(model):
-        inputs = forward_inputs(model, first, loss) if inputs is None else inputs
+        inputs = forward_inputs("importance", model, first, loss, instead="give inputs=…") if inputs is None else inputs
         sites = blocks(model, inputs, paths)
         wirings = wired(model, inputs, sites)
         gates = {site.path: torch.ones(site.num_heads, dtype=torch.float64, requires_grad=True) for site in sites}
@@ -72,33 +65,6 @@ def importance(
             for path, gradient in _gradients(model, batch, loss, wirings, gates).items():
                 sums[path] += gradient.abs()
     return {path: total / count for path, total in sums.items()}
-
-
-def _check_arguments(batches: object, loss: object, paths: object) -> None:
-    several = "an iterable of batches, or a function that returns one"
-    problems = rules.broken(
-        {
-            "batches": (batches, rules.a((Iterable, Callable), several)),  # type: ignore[arg-type]
-            "loss": (loss, rules.a(Callable, "a function: (model, batch) -> scalar tensor")),  # type: ignore[arg-type]
-            "paths": (paths, rules.optional(_list_of_paths)),
-        }
-    )
-    if problems:
-        raise InputError(*(f"importance: {problem}" for problem in problems))
-
-
-def _list_of_paths(value: object) -> str:
-    return (
-        "must be a list of paths, such as ['layers.0.attn']"
-        if isinstance(value, str) or not isinstance(value, Iterable)
-        else ""
-    )
-
-
-def _these(batches: Iterable[Any]) -> Iterable[Any]:
-    if not isinstance(batches, Iterable):
-        raise InputError(f"importance: batches must return an iterable of batches{rules.came(batches)}")
-    return batches
 
 
 def _gradients(

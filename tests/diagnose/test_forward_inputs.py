@@ -1,6 +1,7 @@
 """The inputs of a model are those that the loss hands to it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from headtune.diagnose.forward_inputs import forward_inputs
 from headtune.errors import TaskError
 
 Make = Callable[[str], nn.Module]
+
+seen_by = partial(forward_inputs, "importance", instead="give inputs=…")
 
 
 def same(inputs: object, expected: object) -> bool:
@@ -25,24 +28,24 @@ def test_a_batch_that_is_used_up_and_a_forward_that_writes_leave_both_as_they_we
             return x.add_(1)
 
     batch = {"x": torch.zeros(2)}
-    seen = forward_inputs(Adding(), batch, lambda model, batch: model(batch.pop("x")).sum())
+    seen = seen_by(Adding(), batch, lambda model, batch: model(batch.pop("x")).sum())
     assert same(seen, (torch.zeros(2),))
     assert same(batch, {"x": torch.zeros(2)})
 
 
 def test_positional_arguments_named_ones_and_both(make: Make, batches: list[Tensor]) -> None:
     model, x = make("fused"), batches[0]
-    seen = forward_inputs(model, x, lambda model, x: model(x).sum())
+    seen = seen_by(model, x, lambda model, x: model(x).sum())
     assert isinstance(seen, tuple)
     assert same(seen, (x,))
-    assert same(forward_inputs(model, x, lambda model, x: model(x=x, scale=2.0).sum()), {"x": x, "scale": 2.0})
-    assert same(forward_inputs(model, x, lambda model, x: model(x, scale=2.0).sum()), {"x": x, "scale": 2.0})
+    assert same(seen_by(model, x, lambda model, x: model(x=x, scale=2.0).sum()), {"x": x, "scale": 2.0})
+    assert same(seen_by(model, x, lambda model, x: model(x, scale=2.0).sum()), {"x": x, "scale": 2.0})
 
 
 def test_the_first_call_counts_and_no_hook_stays(make: Make, batches: list[Tensor]) -> None:
     model = make("fused")
     first, second, _ = batches
-    assert same(forward_inputs(model, first, lambda model, x: (model(x) + model(second)).sum()), (first,))
+    assert same(seen_by(model, first, lambda model, x: (model(x) + model(second)).sum()), (first,))
     assert not model._forward_pre_hooks
 
 
@@ -55,14 +58,14 @@ def test_no_gradient_is_kept_and_no_hook_stays_behind_a_loss_that_raises(make: M
         raise KeyError("label")
 
     with pytest.raises(KeyError, match="label"):
-        forward_inputs(model, batches[0], broken)
+        seen_by(model, batches[0], broken)
     assert graphs == [False]
     assert not model._forward_pre_hooks
 
 
 def test_a_loss_that_never_calls_the_model(make: Make, batches: list[Tensor]) -> None:
     with pytest.raises(TaskError) as caught:
-        forward_inputs(make("fused"), batches[0], lambda model, x: model.layers[0](x).sum())
+        seen_by(make("fused"), batches[0], lambda model, x: model.layers[0](x).sum())
     assert str(caught.value) == (
         "importance: loss never calls model(…) itself, so the inputs of Stack are unknown; "
         "give inputs=…, the arguments of its forward"
@@ -75,9 +78,9 @@ def test_arguments_without_names_beside_named_ones() -> None:
             return torch.stack(parts).sum()
 
     x = torch.ones(2)
-    assert same(forward_inputs(Open(), x, lambda model, x: model(x, x)), (x, x))
+    assert same(seen_by(Open(), x, lambda model, x: model(x, x)), (x, x))
     with pytest.raises(TaskError) as caught:
-        forward_inputs(Open(), x, lambda model, x: model(x, scale=1))
+        seen_by(Open(), x, lambda model, x: model(x, scale=1))
     assert str(caught.value) == (
         "importance: loss calls Open with arguments without names beside named ones; "
         "give inputs=…, the arguments of its forward"
