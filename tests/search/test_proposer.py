@@ -24,7 +24,7 @@ def plan(*heads: int) -> HeadPlan:
 
 def proposer(sampler: SamplerName = "random", heads: list[int] | None = None, **params: Param) -> Proposer:
     space = SearchSpace.of(SITES, SpaceOptions(hold="head_dim", heads=heads or [1, 2, 4, 8]))
-    return Proposer(Codec(space, params), objectives=GOALS, limits=(), sampler=sampler, trials=40, seed=3, epochs=4)
+    return Proposer(Codec(space, params), objectives=GOALS, limits=(), sampler=sampler, trials=40, seed=3)
 
 
 def record(number: int, draft: Draft, outcome: Outcome | None = Outcome.OK) -> TrialRecord:
@@ -124,7 +124,7 @@ def test_a_grid_over_a_continuous_param_is_refused_at_once() -> None:
 def test_gp_finds_the_front_of_a_smooth_problem_sooner_than_chance() -> None:
     """Of 64 plans 13 trials: the plan with the most heads per layer dominates in accuracy, the least in latency."""
     space = SearchSpace.of(SITES, SpaceOptions(hold="head_dim"))
-    chooser = Proposer(Codec(space, {}), objectives=GOALS[:1], limits=(), sampler="gp", trials=13, seed=1, epochs=4)
+    chooser = Proposer(Codec(space, {}), objectives=GOALS[:1], limits=(), sampler="gp", trials=13, seed=1)
     records: list[TrialRecord] = []
     for number in range(13):
         draft = chooser.propose(records, chooser.choose(records, 13))
