@@ -14,6 +14,7 @@ from world import LATENCY, World
 from headtune import HeadPlan, SearchSpace
 from headtune.heads.baseline import baselines
 from headtune.search import Ledger, SearchBroker, SearchRules
+from headtune.search.surrogate.gaussian_process import Array, GaussianProcess
 from headtune.study.finalists import front_of
 from headtune.trial import Measurement, Outcome, Signal, TrialRequest, TrialResult
 
@@ -141,6 +142,14 @@ class _Theatre:
 HEADTUNE: dict[str, Search] = {"headtune": Setting()}
 """headtune's search as it comes."""
 
+_SURROGATE = "headtune.search.surrogate"
+
+
+def _forgetting(process: GaussianProcess, points: Array) -> GaussianProcess:
+    """In place of what expects the running trials' ends."""
+    return process
+
+
 STOPPING = Setting(without=("headtune.search.broker.SearchBroker._stops", True))
 """Trainings are given up where others were better at the same epoch, as other samplers' are."""
 
@@ -153,6 +162,10 @@ LEVERS: dict[str, dict[str, Search]] = {
         "stops the hopeless": STOPPING,
         "starts from a supernet": Setting(start=shared, trainings=TRAININGS),
     },
-    "eight at a time": {"stops the hopeless": STOPPING},
+    "eight at a time": {
+        "forgets what runs": Setting(without=(f"{_SURROGATE}.gaussian_process.GaussianProcess.expecting", _forgetting)),
+        "reads no unfinished curve": Setting(without=(f"{_SURROGATE}.outlook.Outlook._open", lambda outlook: {})),
+        "stops the hopeless": STOPPING,
+    },
 }
 """headtune's search with one part changed, by scenario."""
