@@ -187,4 +187,4 @@ def _log_relations(vectors_BTHD: Tensor, relation_heads: int, counted: Tensor | 
     scores_BRTT = vectors_BRTD @ vectors_BRTD.mT * vectors_BRTD.shape[-1] ** -0.5
     if counted is not None:  # not -inf: a sequence of which nothing counts must stay finite
         scores_BRTT = scores_BRTT.masked_fill(~counted[:, None, None, :], torch.finfo(scores_BRTT.dtype).min)
-    return scores_BRTT.log_softmax(-1)
+    return F.log_softmax(scores_BRTT, -1)

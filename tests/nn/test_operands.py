@@ -42,11 +42,11 @@ def test_wide_tensors_stay_wide() -> None:
 
 
 def test_the_inverse_root_of_nothing_is_zero_without_a_gradient() -> None:
-    squares = torch.tensor([4.0, 0.0, -1e-9, 1e-23], requires_grad=True)
+    squares = torch.tensor([4.0, 0.0, -1e-9, 1e-23, 1e-30], requires_grad=True)
     roots = inverse_root(squares)
-    torch.testing.assert_close(roots, torch.tensor([0.5, 0.0, 0.0, 1e-23**-0.5]))
+    torch.testing.assert_close(roots, torch.tensor([0.5, 0.0, 0.0, 1e-23**-0.5, 0.0]))
     (gradient,) = torch.autograd.grad(roots.sum(), squares)
-    torch.testing.assert_close(gradient, torch.tensor([-0.0625, 0.0, 0.0, -0.5 * 1e-23**-1.5]))
+    torch.testing.assert_close(gradient, torch.tensor([-0.0625, 0.0, 0.0, -0.5 * 1e-23**-1.5, 0.0]))
 
 
 def test_units_have_length_one_or_zero() -> None:
