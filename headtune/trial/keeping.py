@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from headtune.heads import AttentionSite, HeadPlan, HeadRanking
 from headtune.surgery import Inputs, merge_kv, prune
 from headtune.surgery.transaction import copied
 from headtune.trial.calling import calling
+from headtune.trial.feeding import one_pass
 from headtune.trial.fitting import to_device
 from headtune.trial.task import Task
 
@@ -70,10 +70,9 @@ def rank_heads(task: Task, model: nn.Module, inputs: Inputs, sites: Sequence[Att
         scores = norm_importance(model, inputs, paths=paths)
         return HeadRanking(scores=_numbers(scores), criterion="norm")
     loss, batches = task.loss, task.batches
-    first: list[Any] = calling("batches", lambda: list(islice(batches(), SCORED_BATCHES)))
     scores = importance(
         model,
-        (to_device(batch, device) for batch in first),
+        (to_device(batch, device) for batch in islice(one_pass(batches), SCORED_BATCHES)),
         lambda model, batch: calling("loss", lambda: loss(model, batch)),
         inputs=inputs,
         paths=paths,

@@ -19,6 +19,7 @@ from headtune.trial.build import build_model, named_params, probe_inputs
 from headtune.trial.calling import calling
 from headtune.trial.contract import Progress
 from headtune.trial.descent import Descent, FitOptions
+from headtune.trial.feeding import one_pass
 from headtune.trial.fitting import Fit, count_batches, to_device
 from headtune.trial.forks import one_process
 from headtune.trial.measuring import lane_of
@@ -37,8 +38,6 @@ _OPTIONS = FitOptions(lr=1e-3, weight_decay=0.05, warmup=0.1, clip=1.0)
 
 SAVE_EVERY_S = 60.0
 """Seconds between two checkpoints of a supernet."""
-
-_END = object()
 
 
 def why_no_supernet(task: Task, params: Mapping[str, ParamValue]) -> tuple[str, ...]:
@@ -141,7 +140,7 @@ class _Training:
             began = time.monotonic()
             losses = [
                 self._descent.step(to_device(batch, run.device), total, map(self._trained, self._sandwich(rng)))
-                for batch in self._epoch()
+                for batch in one_pass(self._batches)
             ]
             if not losses:
                 raise TaskError(f"batches() gave no batch in epoch {epoch}; it must start anew at each call")
@@ -184,12 +183,6 @@ class _Training:
         shapes = {name: tuple(weight.shape) for name, weight in self._net.model.state_dict().items()}
         ends = [plan.to_json() for plan in (self._space.smallest, self._space.largest)]
         return [run.epochs, run.seed, self._space.size, ends, shapes]
-
-    def _epoch(self) -> Iterator[object]:
-        """The batches of one pass."""
-        batches = calling("batches", lambda: iter(self._batches()))
-        while (batch := calling("batches", lambda: next(batches, _END))) is not _END:
-            yield batch
 
     def score(self, plan: HeadPlan) -> PlanScore:
         """What the shared weights make of *plan*; random numbers are the same for all."""

@@ -2,8 +2,8 @@
 
     python studies/peers/same_epochs.py [--seeds 5]
 
-Runs ``headtune search studies/digits_vit.yaml`` without its verification, then the same without early stopping and with
-as many trials as the epochs of the first allow, once for each seed, into ``runs/``. Every plan that a front claims is
+Runs ``headtune search studies/digits_vit.yaml`` without its verification, then as many full-length trials as the epochs
+of that allow, proposed by multivariate TPE, once for each seed, into ``runs/``. Every plan that a front claims is
 trained anew on five other seeds and timed beside the present plan (``tables/digits_vit.csv``): the fronts are judged by
 that. Run again, it goes on where it stopped.
 """
@@ -79,7 +79,8 @@ def main() -> None:
     for seed in range(seeds):
         ours = search(runs / f"headtune-{seed}", f"seed={seed}")
         trials = round(epochs_of(ours) / epochs)
-        full = search(runs / f"full-{seed}", f"seed={seed}", "search.stop_early=false", f"search.trials={trials}")
+        plain = ("search.sampler=tpe", "search.stop_early=false", f"search.trials={trials}")
+        full = search(runs / f"full-{seed}", f"seed={seed}", *plain)
         pairs.append((ours, full))
     true = judge({plan for pair in pairs for folder in pair for plan in front_of(folder)})
     goals = (RECORDINGS[TASK].quality, LATENCY)

@@ -1,0 +1,160 @@
+"""A trained model that loses its heads a few at a time: scored again, pruned, trained on, judged.
+
+H heads of a site.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headtune.errors import TaskError
+from headtune.heads import AttentionSite, HeadMask
+from headtune.heads.removal import without_least
+from headtune.surgery import prune
+from headtune.surgery.transaction import copied
+from headtune.timing import LatencyProfile, count_parameters
+from headtune.trial.calling import calling
+from headtune.trial.descent import Descent, FitOptions
+from headtune.trial.distilling import Distillation
+from headtune.trial.feeding import endless
+from headtune.trial.fitting import to_device
+from headtune.trial.metrics import returned_metrics
+from headtune.trial.removal_order import Order, RemovalOrder
+from headtune.trial.task import Inputs, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrinking:
+    """How a model loses its heads.
+
+    Attributes:
+        share: of the whole model's heads, to go at each step; at least one goes.
+        order: which.
+        steps: of training after each pruning; 0 trains nothing.
+        fit: the numbers of that training.
+        distillation: what the whole model teaches meanwhile; ``None`` trains on the loss alone.
+        seed: of the order at random.
+    """
+
+    share: float = 0.1
+    order: Order = "importance"
+    steps: int = 0
+    fit: FitOptions = field(default_factory=lambda: FitOptions(lr=3e-4, weight_decay=0.0, warmup=0.1, clip=1.0))
+    distillation: Distillation | None = field(default_factory=Distillation)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shrunk:
+    """The model after some of its heads went.
+
+    Attributes:
+        model: it, in eval mode; the next step leaves it as it is.
+        mask: the heads of the whole model that are left.
+        quality: what ``evaluate`` says.
+        latency: beside the whole model; ``None`` where it is not timed.
+        parameters: how many there are left.
+    """
+
+    model: nn.Module
+    mask: HeadMask
+    quality: Mapping[str, float]
+    latency: LatencyProfile | None
+    parameters: int
+
+    @property
+    def heads(self) -> int:
+        """How many are left, over all sites."""
+        return sum(len(kept) for _, kept in self.mask.kept)
+
+
+def shrinking(
+    task: Task,
+    model: nn.Module,
+    inputs: Inputs,
+    sites: Sequence[AttentionSite],
+    how: Shrinking,
+    timed: Callable[[nn.Module], LatencyProfile | None] = lambda model: None,
+) -> Iterator[Shrunk]:
+    """Prune *model* step by step, until one head (one key/value group) is left at each of the *sites*.
+
+    Heads make up for one another, so that scores of the whole model mislead once some are gone: they are scored again
+    at each step (Michel et al. 2019; their scores are made comparable over sites by the norm of each site's).
+
+    Args:
+        task: with ``evaluate``; ``loss`` and ``batches`` score heads and train, else the norms of weights score.
+        model: trained, on its device; stays as it is, and teaches.
+        inputs: arguments of ``forward``, on that device.
+        sites: of *model*; the only ones that lose heads.
+        how: the order, and what is trained after each step.
+        timed: the latency of a model beside the whole one's.
+
+    Yields:
+        The whole model first; then one value for each step. Where the caller stops, nothing more is computed.
+
+    Raises:
+        TaskError: the task lacks what is needed, or a function of it failed.
+        SurgeryError: a site cannot lose heads.
+    """
+    _check(task, how)
+    whole = copied(model).eval()
+    step = max(1, round(how.share * sum(site.num_heads for site in sites)))
+    now = _judged(task, whole, HeadMask.of({site.path: range(site.num_heads) for site in sites}), timed)
+    ranking = RemovalOrder(task, inputs, sites, how.order, how.seed)
+    while True:
+        yield now
+        mask = without_least(now.mask, sites, ranking.scores(now.model, now.mask), step)
+        if mask == now.mask:
+            return
+        cut = prune(now.model, _within(mask, now.mask), inputs)
+        if how.steps:
+            _train(task, cut, whole, how)
+        now = _judged(task, cut, mask, timed)
+
+
+def _within(mask: HeadMask, before: HeadMask) -> HeadMask:
+    """*mask*, in the numbers that the heads of *before* have in the model that lost the others."""
+    return HeadMask.of({path: [before[path].index(head) for head in kept] for path, kept in mask.kept})
+
+
+def _judged(
+    task: Task, model: nn.Module, mask: HeadMask, timed: Callable[[nn.Module], LatencyProfile | None]
+) -> Shrunk:
+    evaluate = task.evaluate
+    assert evaluate is not None
+    model.eval()
+    with torch.no_grad():
+        quality = returned_metrics("evaluate", calling("evaluate", lambda: evaluate(model)))
+    model.eval()
+    return Shrunk(model=model, mask=mask, quality=quality, latency=timed(model), parameters=count_parameters(model))
+
+
+def _train(task: Task, model: nn.Module, teacher: nn.Module, how: Shrinking) -> None:
+    """Train *model* for some steps, in place."""
+    own, batches, device = task.loss, task.batches, next(model.parameters()).device
+    assert own is not None
+    assert batches is not None
+
+    def told(model: nn.Module, batch: Any) -> Tensor:  # noqa: ANN401
+        return calling("loss", lambda: own(model, batch))
+
+    loss = told if how.distillation is None else how.distillation.loss(told, teacher)
+    descent = Descent(model.train(), loss, how.fit, device=device, autocast=None)
+    for batch in islice(endless(batches), how.steps):
+        descent.step(to_device(batch, device), how.steps, [nullcontext(model)])
+    model.eval()
+
+
+def _check(task: Task, how: Shrinking) -> None:
+    problems = []
+    if task.evaluate is None:
+        problems.append("the task has no evaluate, by which a pruned model is judged")
+    if how.steps and (task.loss is None or task.batches is None):
+        problems.append("the task has no loss and batches, which training after each pruning takes")
+    if problems:
+        raise TaskError(*problems)
