@@ -49,19 +49,17 @@ class Shrinking:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shrunk:
-    """The model after some of its heads went.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePoint:
+    """A point of the curve of quality and latency against heads.
 
     Attributes:
-        model: it, in eval mode; the next step leaves it as it is.
         mask: the heads of the whole model that are left.
         quality: what ``evaluate`` says.
         latency: beside the whole model; ``None`` where it is not timed.
         parameters: how many there are left.
     """
 
-    model: nn.Module
     mask: HeadMask
     quality: Mapping[str, float]
     latency: LatencyProfile | None
@@ -71,6 +69,19 @@ class Shrunk:
     def heads(self) -> int:
         """How many are left, over all sites."""
         return sum(len(kept) for _, kept in self.mask.kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shrunk:
+    """A model after some of its heads went.
+
+    Attributes:
+        model: in eval mode; the next step leaves it as it is.
+        point: what is known of it.
+    """
+
+    model: nn.Module
+    point: PrunePoint
 
 
 def shrinking(
@@ -108,10 +119,10 @@ def shrinking(
     ranking = RemovalOrder(task, inputs, sites, how.order, how.seed)
     while True:
         yield now
-        mask = without_least(now.mask, sites, ranking.scores(now.model, now.mask), step)
-        if mask == now.mask:
+        mask = without_least(now.point.mask, sites, ranking.scores(now.model, now.point.mask), step)
+        if mask == now.point.mask:
             return
-        cut = prune(now.model, _within(mask, now.mask), inputs)
+        cut = prune(now.model, _within(mask, now.point.mask), inputs)
         if how.steps:
             _train(task, cut, whole, how)
         now = _judged(task, cut, mask, timed)
@@ -131,7 +142,8 @@ def _judged(
     with torch.no_grad():
         quality = returned_metrics("evaluate", calling("evaluate", lambda: evaluate(model)))
     model.eval()
-    return Shrunk(model=model, mask=mask, quality=quality, latency=timed(model), parameters=count_parameters(model))
+    point = PrunePoint(mask=mask, quality=quality, latency=timed(model), parameters=count_parameters(model))
+    return Shrunk(model=model, point=point)
 
 
 def _train(task: Task, model: nn.Module, teacher: nn.Module, how: Shrinking) -> None:

@@ -37,7 +37,7 @@ def shrunk(task: Task, how: Shrinking, most: int = 99) -> list[Shrunk]:
 
 def gone(steps: list[Shrunk]) -> list[set[tuple[str, int]]]:
     """What went at each step, by path and the number that it has in the whole model."""
-    left = [{(path, head) for path, heads in step.mask.kept for head in heads} for step in steps]
+    left = [{(path, head) for path, heads in step.point.mask.kept for head in heads} for step in steps]
     return [before - after for before, after in pairwise(left)]
 
 
@@ -56,7 +56,7 @@ def silenced(task: Task, mask: HeadMask) -> Mapping[str, float]:
 def test_one_at_a_time_the_planted_order_comes_out(trained: ModuleType, scored: bool) -> None:
     task = trained.task(scored=scored)
     steps = shrunk(task, Shrinking(share=0.01))
-    assert [step.heads for step in steps] == [8, 7, 6, 5, 4, 3, 2]
+    assert [step.point.heads for step in steps] == [8, 7, 6, 5, 4, 3, 2]
     order = [head for heads in gone(steps) for head in heads]
     for path, worth in zip(PATHS, trained.WORTH, strict=True):
         mine = [head for at, head in order if at == path]
@@ -66,11 +66,11 @@ def test_one_at_a_time_the_planted_order_comes_out(trained: ModuleType, scored: 
 def test_each_step_is_the_whole_model_with_heads_silenced(trained: ModuleType) -> None:
     task = trained.task()
     steps = shrunk(task, Shrinking(share=0.25))
-    assert [step.heads for step in steps] == [8, 6, 4, 2]
+    assert [step.point.heads for step in steps] == [8, 6, 4, 2]
     for step in steps:
-        expected = silenced(task, step.mask)["likeness"]
-        assert step.quality["likeness"] == pytest.approx(expected, rel=1e-4, abs=1e-9)  # float32
-        assert step.parameters == sum(parameter.numel() for parameter in step.model.parameters())
+        expected = silenced(task, step.point.mask)["likeness"]
+        assert step.point.quality["likeness"] == pytest.approx(expected, rel=1e-4, abs=1e-9)  # float32
+        assert step.point.parameters == sum(parameter.numel() for parameter in step.model.parameters())
         assert not step.model.training
 
 
@@ -81,7 +81,7 @@ def test_importance_is_that_of_the_model_that_is_left(trained: ModuleType) -> No
         found = importance(step.model, task.batches, task.loss)
         shares = {
             (path, head): float(score / found[path].norm())
-            for path, heads in step.mask.kept
+            for path, heads in step.point.mask.kept
             for head, score in zip(heads, found[path], strict=True)
             if len(heads) > 1
         }
@@ -102,9 +102,9 @@ def test_scored_once_or_at_random_the_order_is_fixed_from_the_start(trained: Mod
 
 def test_key_value_heads_go_as_a_whole(trained: ModuleType) -> None:
     steps = shrunk(trained.task(kv_heads=2), Shrinking(share=0.01))
-    assert [step.heads for step in steps] == [8, 6, 4]
+    assert [step.point.heads for step in steps] == [8, 6, 4]
     for step in steps:
-        assert all(heads in ((0, 1), (2, 3), (0, 1, 2, 3)) for _, heads in step.mask.kept)
+        assert all(heads in ((0, 1), (2, 3), (0, 1, 2, 3)) for _, heads in step.point.mask.kept)
 
 
 def test_the_whole_model_and_every_step_stay_as_they_are(trained: ModuleType) -> None:
@@ -114,7 +114,7 @@ def test_the_whole_model_and_every_step_stay_as_they_are(trained: ModuleType) ->
     assert all(torch.equal(value, before[name]) for name, value in task.model().state_dict().items())
     assert task.evaluate is not None
     for step in steps:
-        assert task.evaluate(step.model) == step.quality
+        assert task.evaluate(step.model) == step.point.quality
 
 
 def test_the_caller_says_when_it_is_enough(trained: ModuleType) -> None:
@@ -130,7 +130,9 @@ def test_a_teacher_brings_back_what_the_heads_said(trained: ModuleType) -> None:
     fit = FitOptions(lr=1e-2, weight_decay=0.0, warmup=0.0, clip=1.0)
     taught = Distillation(alpha=1.0, match="states")
     left, alone, helped = (
-        shrunk(task, Shrinking(share=0.5, steps=steps, fit=fit, distillation=teacher), most=2)[1].quality["likeness"]
+        shrunk(task, Shrinking(share=0.5, steps=steps, fit=fit, distillation=teacher), most=2)[1].point.quality[
+            "likeness"
+        ]
         for steps, teacher in ((0, None), (60, None), (60, taught))
     )
     assert helped > left > alone
