@@ -1,6 +1,6 @@
 """How far a trained model is to be pruned."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headtune.errors import InputError
@@ -41,30 +41,31 @@ class PruneGoal:
         if problems:
             raise InputError(*problems)
 
-    def pursue(self, steps: Iterable[Shrunk], quality: Objective) -> tuple[tuple[PrunePoint, ...], Shrunk | None]:
-        """Go through *steps* until it is reached, or for a loss of quality, as long as it is kept.
+    def met(self, point: PrunePoint, whole: PrunePoint, quality: Objective) -> bool:
+        """Whether a point reaches the goal, or loses no more quality than is allowed.
 
         Args:
-            steps: of a pruning, the whole model first.
+            point: of the curve.
+            whole: its first one, of the whole model.
             quality: the objective that a loss of quality is about.
-
-        Returns:
-            Every point that was seen; and the step that is wanted, ``None`` where none gets there.
         """
-        points: list[PrunePoint] = []
-        found: Shrunk | None = None
-        for step in steps:
-            points.append(step.point)
-            if self.quality_loss is not None:
-                lost = [quality.loss(point.quality[quality.metric]) for point in (points[-1], points[0])]
-                if lost[0] - lost[1] > self.quality_loss:
-                    break
-                found = step
-            elif self._reached(step.point):
-                return tuple(points), step
-        return tuple(points), found
-
-    def _reached(self, point: PrunePoint) -> bool:
         if self.heads is not None:
             return point.heads <= self.heads
-        return point.latency is not None and point.latency.ratio_interval[1] <= (self.latency_ratio or 0)
+        if self.latency_ratio is not None:
+            return point.latency is not None and point.latency.ratio_interval[1] <= self.latency_ratio
+        lost = quality.loss(point.quality[quality.metric]) - quality.loss(whole.quality[quality.metric])
+        return lost <= (self.quality_loss or 0)
+
+    def follow(self, steps: Iterable[Shrunk], quality: Objective) -> Iterator[tuple[Shrunk, bool]]:
+        """The *steps* as far as they are needed, the whole model first, each with whether it is what is wanted by now.
+
+        The last one that is wanted is the result. To a goal of heads or latency that is the step that reaches it; of a
+        loss of quality, the last before too much is lost.
+        """
+        whole: PrunePoint | None = None
+        for step in steps:
+            whole = whole or step.point
+            met = self.met(step.point, whole, quality)
+            yield step, met
+            if met != (self.quality_loss is not None):
+                return

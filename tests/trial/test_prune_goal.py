@@ -50,9 +50,9 @@ def steps(taken: list[int], timed: bool = True) -> Iterator[Shrunk]:
 def ended(goal: PruneGoal, quality: Objective = ACCURACY, **options: Any) -> tuple[list[int], int | None]:
     """The steps that were taken, and the heads of the one that is wanted."""
     taken: list[int] = []
-    points, found = goal.pursue(steps(taken, **options), quality)
-    assert [point.heads for point in points] == taken
-    return taken, None if found is None else found.point.heads
+    followed = list(goal.follow(steps(taken, **options), quality))
+    assert [step.point.heads for step, _ in followed] == taken
+    return taken, next((step.point.heads for step, wanted in reversed(followed) if wanted), None)
 
 
 def test_so_many_heads_are_left() -> None:
