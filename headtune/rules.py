@@ -115,6 +115,16 @@ def positive(value: object) -> str:
     return "" if _finite(value) and value > 0 else "must be a number above 0"
 
 
+def share(value: object) -> str:
+    """A number above 0, and at most 1."""
+    return "" if _finite(value) and 0 < value <= 1 else "must be a number above 0 and at most 1"
+
+
+def fraction(value: object) -> str:
+    """A number from 0 to 1."""
+    return "" if _finite(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
+
+
 def interval(value: object) -> str:
     """The ends of an interval of numbers above 0."""
     if isinstance(value, tuple) and len(value) == 2 and not any(map(positive, value)) and value[0] <= value[1]:
@@ -222,6 +232,23 @@ def most_seeds(seeds: int, max_seeds: int | None) -> list[Told]:
     if seeds == 0:
         return [(("max_seeds",), f"must be left out under `seeds: 0`, which retrains nothing (got {max_seeds})")]
     return [(("max_seeds",), f"must be at least seeds, {seeds} (got {max_seeds})")]
+
+
+def _ratio(value: object) -> str:
+    return "" if _finite(value) and 0 < value < 1 else "must be a number above 0 and below 1"
+
+
+def _loss(value: object) -> str:
+    return "" if _finite(value) and value >= 0 else "must be a number of at least 0"
+
+
+PRUNE_GOALS: Mapping[str, Rule] = {"heads": count, "latency_ratio": _ratio, "quality_loss": _loss}
+"""Each target of a pruning, and its rule."""
+
+
+def one_goal(given: Sequence[str]) -> list[Told]:
+    """What is wrong with the targets of a pruning that are named together."""
+    return [((name,), f"is one goal too many beside {given[0]}; keep one") for name in given[1:]]
 
 
 def choices(values: Sequence[object], default: object = None) -> list[Told]:

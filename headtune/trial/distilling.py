@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from headtune.diagnose.arguments import Loss
 from headtune.errors import TaskError
 from headtune.nn import hidden_state_loss, soft_target_loss
-
-Match = Literal["auto", "logits", "states"]
-"""What a model answers: logits of classes, or hidden states."""
+from headtune.trial.prune_options import Match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

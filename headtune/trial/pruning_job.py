@@ -20,10 +20,11 @@ from headtune.trial.fitting import to_device
 from headtune.trial.forks import one_process
 from headtune.trial.measuring import lane_of
 from headtune.trial.process_state import kept_process_state
-from headtune.trial.prune_goal import PruneGoal
+from headtune.trial.prune_options import PruneGoal, Shrinking
+from headtune.trial.pursuit import pursue
 from headtune.trial.seeding import seed_everything
 from headtune.trial.setup import TrialSetup
-from headtune.trial.shrinking import PrunePoint, Shrinking, Shrunk, shrinking
+from headtune.trial.shrinking import PrunePoint, Shrunk, shrinking
 from headtune.trial.task import Task
 from headtune.trial.timed_loss import timed_loss
 
@@ -77,7 +78,7 @@ def prune_trained(setup: TrialSetup, job: PruningJob) -> Progress[Pruned]:
         quality = next(goal for goal in setup.objectives if not goal.measured)
         points: list[PrunePoint] = []
         chosen: Shrunk | None = None
-        for step, wanted in job.goal.follow(steps, quality):
+        for step, wanted in pursue(job.goal, steps, quality):
             points.append(step.point)
             chosen = step if wanted else chosen
             yield _said(step.point, quality.metric)

@@ -4,16 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 from random import Random
-from typing import Literal
 
 from torch import nn
 
 from headtune.heads import AttentionSite, HeadMask
 from headtune.trial.keeping import rank_heads
+from headtune.trial.prune_options import Order
 from headtune.trial.task import Inputs, Task
-
-Order = Literal["importance", "once", "random"]
-"""Which heads go: the least important of those that are left, scored anew at each step; by one scoring; or any."""
 
 
 @dataclass(slots=True)

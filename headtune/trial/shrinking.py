@@ -5,7 +5,7 @@ H heads of a site.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -24,29 +24,9 @@ from headtune.trial.distilling import Distillation
 from headtune.trial.feeding import endless
 from headtune.trial.fitting import to_device
 from headtune.trial.metrics import returned_metrics
-from headtune.trial.removal_order import Order, RemovalOrder
+from headtune.trial.prune_options import Shrinking
+from headtune.trial.removal_order import RemovalOrder
 from headtune.trial.task import Inputs, Task
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shrinking:
-    """How a model loses its heads.
-
-    Attributes:
-        share: of the whole model's heads, to go at each step; at least one goes.
-        order: which.
-        steps: of training after each pruning; 0 trains nothing.
-        fit: the numbers of that training.
-        distillation: what the whole model teaches meanwhile; ``None`` trains on the loss alone.
-        seed: of the order at random.
-    """
-
-    share: float = 0.1
-    order: Order = "importance"
-    steps: int = 0
-    fit: FitOptions = field(default_factory=lambda: FitOptions(lr=3e-4, weight_decay=0.0, warmup=0.1, clip=1.0))
-    distillation: Distillation | None = field(default_factory=Distillation)
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +135,10 @@ def _train(task: Task, model: nn.Module, teacher: nn.Module, how: Shrinking) -> 
     def told(model: nn.Module, batch: Any) -> Tensor:  # noqa: ANN401
         return calling("loss", lambda: own(model, batch))
 
-    loss = told if how.distillation is None else how.distillation.loss(told, teacher)
-    descent = Descent(model.train(), loss, how.fit, device=device, autocast=None)
+    taught = Distillation(alpha=how.alpha, temperature=how.temperature, match=how.match)
+    loss = taught.loss(told, teacher) if how.alpha > 0 else told
+    fit = FitOptions(lr=how.lr, weight_decay=0.0, warmup=0.1, clip=1.0)
+    descent = Descent(model.train(), loss, fit, device=device, autocast=None)
     for batch in islice(endless(batches), how.steps):
         descent.step(to_device(batch, device), how.steps, [nullcontext(model)])
     model.eval()

@@ -16,11 +16,10 @@ from headtune.pareto import Objective
 from headtune.surgery import find_sites
 from headtune.timing import LatencyProtocol
 from headtune.trial.importing import import_file
-from headtune.trial.prune_goal import PruneGoal
+from headtune.trial.prune_options import PruneGoal, Shrinking
 from headtune.trial.pruning_job import Pruned, PruningJob, prune_trained
 from headtune.trial.reference import TaskObject
 from headtune.trial.setup import TrialSetup
-from headtune.trial.shrinking import Shrinking
 
 TASK = Path(__file__).parents[1] / "tasks" / "trained.py"
 INPUTS = (torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(0)),)

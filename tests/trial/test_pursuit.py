@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from torch import nn
 
-from headtune.errors import InputError
 from headtune.heads import HeadMask
 from headtune.pareto import Objective
 from headtune.timing import LatencyProfile, LatencyProtocol
-from headtune.trial.prune_goal import PruneGoal
+from headtune.trial.prune_options import PruneGoal
+from headtune.trial.pursuit import pursue
 from headtune.trial.shrinking import PrunePoint, Shrunk
 
 ACCURACY = Objective(metric="accuracy", direction="maximize")
@@ -50,7 +49,7 @@ def steps(taken: list[int], timed: bool = True) -> Iterator[Shrunk]:
 def ended(goal: PruneGoal, quality: Objective = ACCURACY, **options: Any) -> tuple[list[int], int | None]:
     """The steps that were taken, and the heads of the one that is wanted."""
     taken: list[int] = []
-    followed = list(goal.follow(steps(taken, **options), quality))
+    followed = list(pursue(goal, steps(taken, **options), quality))
     assert [step.point.heads for step, _ in followed] == taken
     return taken, next((step.point.heads for step, wanted in reversed(followed) if wanted), None)
 
@@ -75,16 +74,3 @@ def test_the_last_step_that_keeps_the_quality_is_wanted() -> None:
     assert ended(PruneGoal(quality_loss=0.05)) == ([8, 7, 6, 5, 4], 4)
     assert ended(PruneGoal(quality_loss=0.0)) == ([8, 7, 6], 7)
     assert ended(PruneGoal(quality_loss=0.0), ERROR) == ([8, 7], 8)
-
-
-def test_what_is_no_goal_is_refused() -> None:
-    with pytest.raises(InputError, match=r"has one goal: heads, latency_ratio or quality_loss \(got none\)"):
-        PruneGoal()
-    with pytest.raises(InputError) as caught:
-        PruneGoal(heads=0, latency_ratio=1.5, quality_loss=-1.0)
-    assert caught.value.problems == (
-        "a pruning has one goal: heads, latency_ratio or quality_loss (got heads, latency_ratio, quality_loss)",
-        "heads: must be 1 or more (got 0)",
-        "latency_ratio: must be above 0 and below 1 (got 1.5)",
-        "quality_loss: must be 0 or more (got -1.0)",
-    )
