@@ -13,6 +13,7 @@ from headtune.cli.export import export
 from headtune.cli.front import front
 from headtune.cli.init import init
 from headtune.cli.measure import measure
+from headtune.cli.prune import prune
 from headtune.cli.report import report
 from headtune.cli.search import search
 from headtune.cli.space import space
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (init, suggest, check, space, measure, search, front, export, report, dashboard):
+for _verb in (init, suggest, check, space, measure, search, front, prune, export, report, dashboard):
     app.command()(_verb)
 
 

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from headtune.config.places import output_of, storage_of
+from headtune.config.running import PruneSection
 from headtune.config.schema import StudyFile
 from headtune.config.space import ParamChoiceSection, ParamRangeSection
-from headtune.study.spec import Resources, SearchOptions, StudySpec, VerifyOptions
+from headtune.rules import PRUNE_GOALS
+from headtune.study.spec import PruneOptions, Resources, SearchOptions, StudySpec, VerifyOptions
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
+from headtune.trial.prune_options import PruneGoal, Shrinking
 from headtune.trial.reference import TaskReference
 
 
@@ -37,6 +40,7 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
             evaluator=file.search.evaluator,
         ),
         verify=VerifyOptions(top=file.verify.top, seeds=file.verify.seeds, max_seeds=_number(file.verify.max_seeds)),
+        prune=_pruning(file.prune, file.seed),
         resources=Resources(
             cpus=resources.cpus,
             gpus=resources.gpus,
@@ -50,6 +54,14 @@ def build_study(file: StudyFile, folder: Path) -> StudySpec:
         output=output_of(file, folder),
         seed=file.seed,
     )
+
+
+def _pruning(section: PruneSection, seed: int) -> PruneOptions:
+    steps = section.model_dump(exclude=set(PRUNE_GOALS))
+    goal = None
+    if section.goals:
+        goal = PruneGoal(heads=section.heads, latency_ratio=section.latency_ratio, quality_loss=section.quality_loss)
+    return PruneOptions(goal=goal, how=Shrinking(**steps, seed=seed))
 
 
 def _number(setting: str | int) -> int | None:

@@ -1,4 +1,4 @@
-"""How a study runs: the sections ``latency``, ``search``, ``verify`` and ``resources`` of a study file."""
+"""How a study runs: the sections ``latency``, ``search``, ``verify``, ``prune`` and ``resources`` of a study file."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
@@ -72,6 +72,30 @@ class VerifySection(Section):
     def problems(self) -> Iterable[Problem]:
         """Fewer seeds at most than each one gets."""
         return rules.most_seeds(self.seeds, None if self.max_seeds == "auto" else self.max_seeds)
+
+
+class PruneSection(Section):
+    """How far `headtune prune` takes a trained model, and in which steps."""
+
+    heads: Count | None = None
+    latency_ratio: Annotated[Number, AfterValidator(kept(rules.PRUNE_GOALS["latency_ratio"]))] | None = None
+    quality_loss: Annotated[Number, AfterValidator(kept(rules.PRUNE_GOALS["quality_loss"]))] | None = None
+    share: Annotated[Number, AfterValidator(kept(rules.share))] = 0.1
+    order: Literal["importance", "once", "random"] = "importance"
+    steps: Annotated[int, Field(ge=0)] = 0
+    lr: Annotated[Number, AfterValidator(kept(rules.positive))] = 3e-4
+    alpha: Annotated[Number, AfterValidator(kept(rules.fraction))] = 0.5
+    temperature: Annotated[Number, AfterValidator(kept(rules.positive))] = 2.0
+    match: Literal["auto", "logits", "states"] = "auto"
+
+    @property
+    def goals(self) -> dict[str, int | float]:
+        """The targets that are given."""
+        return {name: getattr(self, name) for name in rules.PRUNE_GOALS if getattr(self, name) is not None}
+
+    def problems(self) -> Iterable[Problem]:
+        """More than one goal."""
+        return rules.one_goal(list(self.goals))
 
 
 class ResourcesSection(Section):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 import headtune.rules as rules
 from headtune.config.goals import ConstraintsSection, ObjectiveSection
-from headtune.config.running import LatencySection, ResourcesSection, SearchSection, VerifySection
+from headtune.config.running import LatencySection, PruneSection, ResourcesSection, SearchSection, VerifySection
 from headtune.config.section import Section, broken
 from headtune.config.space import ParamRangeSection, SpaceSection
 from headtune.config.values import EMPTY, FolderName, Location, Version, at_home, kept, refuse
@@ -56,6 +56,7 @@ class StudyFile(Section):
     latency: Annotated[LatencySection, Field(validate_default=True)] = LatencySection()
     search: SearchSection = SearchSection()
     verify: VerifySection = VerifySection()
+    prune: PruneSection = PruneSection()
     resources: Annotated[ResourcesSection, Field(validate_default=True)] = ResourcesSection()
     output: Location | None = None
     storage: Annotated[str, AfterValidator(_storage)] | None = None

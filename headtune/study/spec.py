@@ -13,6 +13,7 @@ from headtune.pareto.objective import counted, distinct, limitable, named_length
 from headtune.search.sampler import SamplerName
 from headtune.timing.protocol import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam, Param
+from headtune.trial.prune_options import PruneGoal, Shrinking
 from headtune.trial.reference import TaskSource
 from headtune.trial.setup import Weights
 
@@ -93,6 +94,33 @@ class VerifyOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PruneOptions:
+    """How a trained model is pruned.
+
+    Attributes:
+        goal: how far; ``None`` where nobody has said.
+        how: in which steps.
+
+    Raises:
+        SpecError: lists every value that has no meaning.
+    """
+
+    goal: PruneGoal | None = None
+    how: Shrinking = field(default_factory=Shrinking)
+
+    def __post_init__(self) -> None:
+        _keep(
+            {
+                "PruneOptions.goal": (
+                    self.goal,
+                    rules.optional(rules.a(PruneGoal, "a PruneGoal, such as PruneGoal(heads=8)")),
+                ),
+                "PruneOptions.how": (self.how, rules.a(Shrinking, "a Shrinking, such as Shrinking(steps=100)")),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What one trial gets, and how many run at once (``None``: as many as fit).
 
@@ -154,6 +182,7 @@ class StudySpec:
     latency: LatencyProtocol = field(default_factory=LatencyProtocol)
     search: SearchOptions = field(default_factory=SearchOptions)
     verify: VerifyOptions = field(default_factory=VerifyOptions)
+    prune: PruneOptions = field(default_factory=PruneOptions)
     resources: Resources = field(default_factory=Resources)
     executor: ExecutorName = "ray"
     storage: str
@@ -172,6 +201,7 @@ class StudySpec:
                 "latency": (self.latency, rules.a(LatencyProtocol, "a LatencyProtocol")),
                 "search": (self.search, rules.a(SearchOptions, "SearchOptions")),
                 "verify": (self.verify, rules.a(VerifyOptions, "VerifyOptions")),
+                "prune": (self.prune, rules.a(PruneOptions, "PruneOptions")),
                 "resources": (self.resources, rules.a(Resources, "Resources")),
                 "executor": (self.executor, rules.one_of(get_args(ExecutorName))),
                 "output": (self.output, rules.optional(rules.path)),

@@ -42,6 +42,15 @@ class PruneGoal:
         if problems:
             raise SpecError(*problems)
 
+    @property
+    def words(self) -> str:
+        """The goal in a few words."""
+        if self.heads is not None:
+            return "to 1 head" if self.heads == 1 else f"to {self.heads} heads"
+        if self.latency_ratio is not None:
+            return f"to {self.latency_ratio:g} × the latency"
+        return f"as far as no more than {self.quality_loss:g} of the quality is lost"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinking:

@@ -62,6 +62,15 @@ verify:
   top: 4
   seeds: 2
   max_seeds: 6
+prune:
+  heads: 24
+  share: 0.2
+  order: once
+  steps: 50
+  lr: 1.0e-3
+  alpha: 0.7
+  temperature: 3
+  match: states
 resources:
   cpus: 2
   gpus: 0.5

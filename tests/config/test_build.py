@@ -6,9 +6,10 @@ import pytest
 from headtune.config.load import load_study
 from headtune.heads import HeadDimConstraint, HeadRange, Limit, SiteOptions, SpaceOptions, Stages
 from headtune.pareto import Objective
-from headtune.study.spec import Resources, SearchOptions, StudySpec, VerifyOptions
+from headtune.study.spec import PruneOptions, Resources, SearchOptions, StudySpec, VerifyOptions
 from headtune.timing import LatencyProtocol
 from headtune.trial.params import ChoiceParam, FloatParam, IntParam
+from headtune.trial.prune_options import PruneGoal, Shrinking
 from headtune.trial.reference import TaskReference
 
 Write = Callable[[str], Path]
@@ -61,6 +62,10 @@ def test_every_key_of_the_file_reaches_the_study(write: Write, full: str) -> Non
             trials=12, timeout_s=5400, sampler="tpe", epochs=7, stop_early=False, evaluator="supernet"
         ),
         verify=VerifyOptions(top=4, seeds=2, max_seeds=6),
+        prune=PruneOptions(
+            goal=PruneGoal(heads=24),
+            how=Shrinking(share=0.2, order="once", steps=50, lr=1e-3, alpha=0.7, temperature=3, match="states", seed=3),
+        ),
         resources=Resources(cpus=2, gpus=0.5, concurrent=3, cluster="auto", node="far", accelerator="A100"),
         executor="ray",
         output=folder / "out",

@@ -51,6 +51,8 @@ def test_the_full_example_really_uses_every_key(write: Write, full: str) -> None
     file = load_file(write(full))
     for section in (file, file.space, file.constraints, file.latency, file.search, file.verify, file.resources):
         assert section.model_fields_set == set(type(section).model_fields), type(section).__name__
+    other_goals = {"latency_ratio", "quality_loss"}
+    assert file.prune.model_fields_set == set(type(file.prune).model_fields) - other_goals
 
 
 def test_a_file_with_nothing_but_the_required_keys(write: Write, small: str) -> None:

@@ -3,10 +3,12 @@ from typing import get_args
 
 import pytest
 
-from headtune.config.running import LatencySection, ResourcesSection, SearchSection, VerifySection
+from headtune.config.running import LatencySection, PruneSection, ResourcesSection, SearchSection, VerifySection
 from headtune.config.section import Section
+from headtune.rules import PRUNE_GOALS
 from headtune.study.spec import ExecutorName, Resources, SamplerName, SearchOptions, VerifyOptions
 from headtune.timing import LatencyProtocol
+from headtune.trial.prune_options import Match, Order, Shrinking
 
 Problems = Callable[..., dict[str, str]]
 
@@ -72,6 +74,16 @@ Problems = Callable[..., dict[str, str]]
             "verify.max_seeds",
             "must be left out under `seeds: 0`, which retrains nothing (got 3)",
         ),
+        ({"prune": {"heads": 0}}, "prune.heads", "must be at least 1 (got 0)"),
+        ({"prune": {"latency_ratio": 1}}, "prune.latency_ratio", "must be a number above 0 and below 1 (got 1)"),
+        ({"prune": {"quality_loss": -0.1}}, "prune.quality_loss", "must be a number of at least 0 (got -0.1)"),
+        (
+            {"prune": {"heads": 4, "quality_loss": 1}},
+            "prune.quality_loss",
+            "is one goal too many beside heads; keep one",
+        ),
+        ({"prune": {"share": 0}}, "prune.share", "must be a number above 0 and at most 1 (got 0)"),
+        ({"prune": {"alpha": 1.5}}, "prune.alpha", "must be a number from 0 to 1 (got 1.5)"),
         ({"verify": {"max_seeds": 0}}, "verify.max_seeds", "must be auto or a whole number of at least 1 (got 0)"),
         (
             {"resources": {"gpus": 1.5}},
@@ -109,6 +121,8 @@ def test_the_words_of_the_file_are_those_of_the_study() -> None:
     assert words(SearchSection, "sampler") == get_args(SamplerName)
     assert words(ResourcesSection, "executor") == get_args(ExecutorName)
     assert words(LatencySection, "dtype") == get_args(LatencyProtocol.__annotations__["dtype"])
+    assert words(PruneSection, "order") == get_args(Order)
+    assert words(PruneSection, "match") == get_args(Match)
     assert words(LatencySection, "mode") == get_args(LatencyProtocol.__annotations__["mode"])
 
 
@@ -122,6 +136,9 @@ def test_the_defaults_of_the_file_are_those_of_the_study() -> None:
         stop_early=search.stop_early,
     )
     assert VerifyOptions() == VerifyOptions(top=verify.top, seeds=verify.seeds)
+    prune = PruneSection()
+    assert prune.goals == {}
+    assert Shrinking() == Shrinking(**prune.model_dump(exclude=set(PRUNE_GOALS)))
     assert (latency.threads, resources.concurrent, verify.max_seeds) == ("auto", "auto", "auto")
     assert LatencyProtocol() == LatencyProtocol(**{**latency.model_dump(), "threads": None})
     assert Resources() == Resources(

@@ -35,7 +35,7 @@ def test_every_required_key_is_asked_for_with_what_to_write() -> None:
 
 
 def test_sections_may_be_left_out_or_empty(parse: Parse) -> None:
-    empty = dict.fromkeys(["task_args", "constraints", "latency", "search", "verify", "resources"])
+    empty = dict.fromkeys(["task_args", "constraints", "latency", "search", "verify", "prune", "resources"])
     assert parse(**empty) == parse()
 
 
