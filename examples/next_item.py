@@ -210,8 +210,8 @@ def batches(purchases: Purchases, negatives: int) -> list[Batch]:
 def loss(model: nn.Module, batch: Batch) -> Tensor:
     """Cross-entropy of the next item among the candidates, in place of all items (sampled softmax).
 
-    What is often a candidate counts less each time, by log Q (Bengio and Senécal, Adaptive importance sampling to
-    accelerate training of a neural probabilistic language model, 2008).
+    What is often a candidate counts less each time, by log Q (Yi et al., Sampling-bias-corrected neural modeling for
+    large corpus item recommendations, 2019).
     """
     history, candidates, log_q, following = batch
     return F.cross_entropy(model(history, candidates) - log_q, following)

@@ -407,5 +407,6 @@ def test_it_runs_alone(ring: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_alone_without_a_file_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
-    with pytest.raises(SystemExit, match="^next_item: data must be a file of purchases: --set task_args.data=FILE$"):
+    with pytest.raises(SystemExit) as caught:
         runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert caught.value.code == "next_item: data must be a file of purchases: --set task_args.data=FILE"
